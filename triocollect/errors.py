@@ -1,0 +1,134 @@
+"""The one exception tree; every class carries the exit code of the command line.
+
+TriocollectError                 1   an internal error unless a subclass says otherwise
+├── UsageError                   2   the command line, the settings or the input is wrong
+│   ├── ConfigError              2   settings: every problem at once
+│   └── InputError               2   an input file: file, line, what to do
+├── IncompleteError              3   asked for completeness and did not get it, or nothing succeeded
+├── RefusedError                 4   going on would lose or mix something
+│   ├── DriftError               4   input or settings differ from the run that is continued
+│   ├── LockedError              4   another collector holds the output
+│   ├── NothingToResumeError     4   told to resume, found nothing
+│   ├── WouldOverwriteError      4   told to start afresh over an earlier run
+│   └── DamageError              4   a file of an earlier run cannot be continued from
+├── DeploymentError              1   a server of the embedded deployment did not start, or ended
+└── TransportError               1   a request brought no usable reply (one row's fate, not a run's)
+    ├── NotSentError             1   no byte of the request can have arrived
+    ├── ReplyLostError           1   the request may have arrived; no whole reply came
+    └── ReplyRefusedError        1   a whole reply came that breaks our limits
+"""
+
+from enum import IntEnum
+from typing import ClassVar, Final
+
+
+class Exit(IntEnum):
+    """Exit codes of every command."""
+
+    OK = 0
+    INTERNAL = 1
+    USAGE = 2
+    INCOMPLETE = 3
+    REFUSED = 4
+    LEFT = 75  # rows left that were not tried or were cut
+    INTERRUPTED = 130
+
+
+class TriocollectError(Exception):
+    """Anything this package raises on purpose."""
+
+    exit_code: ClassVar[Exit] = Exit.INTERNAL
+
+
+class UsageError(TriocollectError):
+    """The command line, the settings or the input is wrong; nothing was sent or changed."""
+
+    exit_code = Exit.USAGE
+
+
+class ConfigError(UsageError):
+    """The settings are wrong. One line per problem, all problems at once."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems: Final = problems
+
+
+class InputError(UsageError):
+    """An input file is wrong. `line` counts physical lines from 1, `offset` bytes from 0."""
+
+    def __init__(
+        self, message: str, *, path: str, line: int | None = None, offset: int | None = None
+    ) -> None:
+        place = path if line is None else f"{path}, line {line}"
+        if offset is not None:
+            place += f" (byte {offset})"
+        super().__init__(f"{place}: {message}")
+        self.path, self.line, self.offset = path, line, offset
+
+
+class IncompleteError(TriocollectError):
+    """The run ended orderly, but not with what was asked for."""
+
+    exit_code = Exit.INCOMPLETE
+
+
+class RefusedError(TriocollectError):
+    """Going on would lose or mix something; nothing was changed."""
+
+    exit_code = Exit.REFUSED
+
+
+class DriftError(RefusedError):
+    """Input or settings differ from those of the run that is continued."""
+
+    def __init__(self, message: str, *, fields: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.fields: Final = fields
+
+
+class LockedError(RefusedError):
+    """Another collector holds the output or the directory."""
+
+
+class NothingToResumeError(RefusedError):
+    """Told to resume (`must`), and there is nothing of an earlier run."""
+
+
+class WouldOverwriteError(RefusedError):
+    """Told to start afresh (`never`) where an earlier run left something, without `overwrite`."""
+
+
+class DamageError(RefusedError):
+    """A file of an earlier run is damaged so that it cannot be continued from."""
+
+
+class DeploymentError(TriocollectError):
+    """A server of the embedded deployment did not start, or ended while it was needed."""
+
+
+class TransportError(TriocollectError):
+    """A request brought no usable reply. `kind` is a short stable word: refused, timeout, closed, …"""
+
+    def __init__(self, message: str, *, kind: str) -> None:
+        super().__init__(message)
+        self.kind: Final = kind
+
+
+class NotSentError(TransportError):
+    """No byte of the request can have arrived: name, connect or TLS failed."""
+
+
+class ReplyLostError(TransportError):
+    """A byte of the request may have arrived, and no whole reply came."""
+
+
+class ReplyRefusedError(TransportError):
+    """A reply came that we do not take: too large, not HTTP, an encoding we cannot decode.
+
+    `status` is the status line's, when one was read.
+    """
+
+    def __init__(self, message: str, *, kind: str, status: int | None = None) -> None:
+        super().__init__(message, kind=kind)
+        self.status: Final = status

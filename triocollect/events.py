@@ -1,0 +1,74 @@
+"""What a run tells while it goes on; progress and logs listen. Pure."""
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from triocollect.protocol.ids import EpisodeId, RowKey
+
+
+class Note(msgspec.Struct, frozen=True, tag="note"):
+    """Something the user should read once. `level` decides colour and stream, nothing else."""
+
+    text: str
+    level: Literal["info", "warning"] = "info"
+
+
+class RunStarted(msgspec.Struct, frozen=True, tag="run_started"):
+    """Rows are about to be sent. `expected` = `done` (succeeded before) + `given_up` + rows to run."""
+
+    run: str
+    expected: int
+    done: int
+    given_up: int
+    concurrency: int
+
+
+class RowSent(msgspec.Struct, frozen=True, tag="row_sent"):
+    """In flight begins."""
+
+    key: RowKey
+    episode: EpisodeId
+    agent: str | None
+
+
+class RowRetried(msgspec.Struct, frozen=True, tag="row_retried"):
+    """No reply came; the row is not in flight any more and will be sent again after `pause_s`."""
+
+    key: RowKey
+    episode: EpisodeId
+    reason: str
+    pause_s: float
+
+
+class RowSucceeded(msgspec.Struct, frozen=True, tag="row_succeeded"):
+    """A result line is written. `reward` is None for an unscored row."""
+
+    key: RowKey
+    episode: EpisodeId
+    agent: str | None
+    reward: float | None
+    seconds: float
+
+
+class RowFailed(msgspec.Struct, frozen=True, tag="row_failed"):
+    """A sidecar line is written."""
+
+    key: RowKey
+    episode: EpisodeId
+    agent: str | None
+    failure_class: str
+    message: str
+    seconds: float
+
+
+class RowLeft(msgspec.Struct, frozen=True, tag="row_left"):
+    """The row ended without any line: the server said so (`_ng_no_persist`), or it was never started."""
+
+    key: RowKey
+    reason: str
+
+
+Event: TypeAlias = Note | RunStarted | RowSent | RowRetried | RowSucceeded | RowFailed | RowLeft
+Listener: TypeAlias = Callable[[Event], None]

@@ -1,0 +1,55 @@
+"""Names of rows, rollouts and episodes: parse and print."""
+
+import re
+from typing import Final, NamedTuple
+
+import msgspec
+
+# Letters, digits, dot, underscore, hyphen; first a letter or digit (GYM.md 5.3: what Gym's servers accept).
+_ROLLOUT_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_ATTEMPT_SUFFIX: Final = re.compile(r"-a[0-9]+\Z")
+
+
+class RowKey(NamedTuple):
+    """One line of work after repeats are expanded: (task index, rollout index)."""
+
+    task: int
+    rollout: int
+
+    def __str__(self) -> str:
+        return f"{self.task}-{self.rollout}"
+
+
+class EpisodeId(msgspec.Struct, frozen=True, order=True):
+    """One physical execution of a rollout. Attempt 0 is the first; attempts are never reused."""
+
+    rollout_id: str
+    attempt: int = 0
+
+    @property
+    def capture_key(self) -> str:
+        """`<rollout id>` for attempt 0, `<rollout id>-a<N>` after."""
+        return self.rollout_id if self.attempt == 0 else f"{self.rollout_id}-a{self.attempt}"
+
+    @classmethod
+    def parse(cls, capture_key: str) -> "EpisodeId":
+        """The inverse of `capture_key`. Raises ValueError for what no episode can be called."""
+        if suffix := _ATTEMPT_SUFFIX.search(capture_key):
+            attempt = int(suffix.group()[2:])
+            episode = cls(capture_key[: suffix.start()], attempt)
+            if attempt == 0 or episode.capture_key != capture_key:
+                raise ValueError(f"{capture_key!r} is not a capture key")
+        else:
+            episode = cls(capture_key)
+        if (fault := rollout_id_fault(episode.rollout_id)) is not None:
+            raise ValueError(fault)
+        return episode
+
+
+def rollout_id_fault(rollout_id: str) -> str | None:
+    """Why this cannot be a rollout id, in words; None when it can."""
+    if not _ROLLOUT_ID.fullmatch(rollout_id):
+        return f"{rollout_id!r}: a rollout id has letters, digits, '.', '_', '-' and begins with a letter or digit"
+    if _ATTEMPT_SUFFIX.search(rollout_id):
+        return f"{rollout_id!r}: a rollout id must not end in -a<number>, which marks an attempt"
+    return None
