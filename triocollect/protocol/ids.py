@@ -49,7 +49,10 @@ class EpisodeId(msgspec.Struct, frozen=True, order=True):
 def rollout_id_fault(rollout_id: str) -> str | None:
     """Why this cannot be a rollout id, in words; None when it can."""
     if not _ROLLOUT_ID.fullmatch(rollout_id):
-        return f"{rollout_id!r}: a rollout id has letters, digits, '.', '_', '-' and begins with a letter or digit"
+        return (
+            f"{rollout_id!r}: a rollout id has letters, digits, '.', '_', '-' "
+            "and begins with a letter or digit"
+        )
     if _ATTEMPT_SUFFIX.search(rollout_id):
         return f"{rollout_id!r}: a rollout id must not end in -a<number>, which marks an attempt"
     return None

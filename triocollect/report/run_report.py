@@ -25,8 +25,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a run. `expected == succeeded + failed + left`, checked when it is made.
 
     `failed` counts rows whose last word is a sidecar line, `left` rows without a last word: not tried, cut
-    off, or ended without a line by the server's wish. `failures_by_class` adds up to `failed`. Counts cover all
-    runs of the output; those ending in `_now` cover this run only. Times are seconds.
+    off, or ended without a line by the server's wish. `failures_by_class` adds up to `failed`. Counts cover
+    all runs of the output; those ending in `_now` cover this run only. Times are seconds.
     """
 
     run: str

@@ -61,7 +61,9 @@ class Row(msgspec.Struct, frozen=True):
     def is_task(self) -> bool:
         """Whether this is a materialised task, sent as an episode (GYM.md 3.1: task_id is a mapping)."""
         return (
-            self.task_input is not None and self.task_id is not None and memoryview(self.task_id)[:1] == b"{"
+            self.task_input is not None
+            and self.task_id is not None
+            and memoryview(self.task_id)[0] == ord("{")
         )
 
 

@@ -1,0 +1,38 @@
+"""Trio tests without a plugin, simulated time, and hypothesis profiles."""
+
+import inspect
+import os
+from collections.abc import Callable, Iterator
+
+import hypothesis
+import pytest
+import trio
+import trio.testing
+
+hypothesis.settings.register_profile("ci", derandomize=True, max_examples=200, deadline=None)
+hypothesis.settings.register_profile("dev", deadline=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+@pytest.fixture
+def autojump_clock() -> trio.testing.MockClock:
+    """Simulated time: a test that asks for it runs under a clock that jumps when everyone waits."""
+    return trio.testing.MockClock(autojump_threshold=0)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
+    """Run `async def` tests under trio, under the test's own clock where it asked for one."""
+    if inspect.iscoroutinefunction(pyfuncitem.obj):
+        pyfuncitem.obj = _under_trio(pyfuncitem.obj, pyfuncitem.funcargs.get("autojump_clock"))
+    yield
+
+
+def _under_trio(test: Callable[..., object], clock: trio.abc.Clock | None) -> Callable[..., None]:
+    def run(**kwargs: object) -> None:
+        async def main() -> None:
+            await test(**kwargs)  # type: ignore[misc]
+
+        trio.run(main, clock=clock)
+
+    return run
