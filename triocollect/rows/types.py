@@ -1,6 +1,6 @@
 """A row as the collector holds it: its names, and its body as bytes. Pure."""
 
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -65,6 +65,20 @@ class Row(msgspec.Struct, frozen=True):
             and self.task_id is not None
             and memoryview(self.task_id)[0] == ord("{")
         )
+
+
+class Route(NamedTuple):
+    """What of a row decides where it goes; many rows share one.
+
+    `server` is the row's own `_ng_environment_server`, `agent` its `agent_ref.name`, `source` its
+    `task_source`, `taskset` its `task_id.taskset`; None where the row names none.
+    """
+
+    server: str | None = None
+    agent: str | None = None
+    source: str | None = None
+    taskset: str | None = None
+    is_task: bool = False
 
 
 T = TypeVar("T")
