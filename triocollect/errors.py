@@ -107,6 +107,14 @@ class DeploymentError(TriocollectError):
     """A server of the embedded deployment did not start, or ended while it was needed."""
 
 
+class StorageError(TriocollectError):
+    """A file cannot be read, written or made durable; what was whole before is whole still."""
+
+    def __init__(self, message: str, *, path: str) -> None:
+        super().__init__(message)
+        self.path: Final = path
+
+
 class TransportError(TriocollectError):
     """A request brought no usable reply. `kind` is a short stable word: refused, timeout, closed, …"""
 

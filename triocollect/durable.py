@@ -1,0 +1,145 @@
+"""Files that survive: the only module that calls fsync and replace.
+
+Three shapes cover every file of a run: a small file replaced whole (`replace`), a big file written once
+(`Draft`), a file of lines that only grows (`AppendFile`). All raise StorageError, naming the file.
+"""
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from triocollect.errors import StorageError
+
+_BUFFER_BYTES: Final = 1 << 20
+
+
+@contextlib.contextmanager
+def _naming(path: Path, doing: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"cannot {doing} {path}: {error.strerror or error}", path=str(path)) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    with _naming(folder, "sync"):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Put `data` at `path` so that after any crash the old or the new bytes are there, whole."""
+    draft = Draft(path)
+    try:
+        draft.write(data)
+        draft.commit()
+    except BaseException:
+        draft.discard()
+        raise
+
+
+def remove(path: Path) -> None:
+    """Take a file away, durably; one that is not there is fine."""
+    with _naming(path, "remove"), contextlib.suppress(FileNotFoundError):
+        path.unlink()
+        sync_folder(path.parent)
+
+
+class Draft:
+    """A file written beside its place, `.<name>.tmp`, and put there whole by `commit`.
+
+    The name is fixed, so what a killed run left is written over by the next and never piles up; whoever
+    drafts holds the lock of the run.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path: Final = path
+        self.draft_path: Final = path.with_name(f".{path.name}.tmp")
+        with _naming(self.draft_path, "create"):
+            self._file: Final = self.draft_path.open("wb", buffering=_BUFFER_BYTES)
+
+    def write(self, data: bytes) -> None:
+        """Add bytes; nothing is to be seen at `path` yet."""
+        with _naming(self.draft_path, "write"):
+            self._file.write(data)
+
+    def flush(self) -> None:
+        """Hand everything to the kernel, so that the draft can be read at `draft_path`."""
+        with _naming(self.draft_path, "write"):
+            self._file.flush()
+
+    def commit(self) -> None:
+        """Make it durable and move it to its place."""
+        with _naming(self.draft_path, "write"):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self.draft_path.replace(self.path)
+        sync_folder(self.path.parent)
+
+    def discard(self) -> None:
+        """Leave the old file as it is. Harmless after `commit` and when repeated."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+        with contextlib.suppress(OSError):
+            self.draft_path.unlink()
+
+
+class AppendFile:
+    """Lines that only grow. One writer; each line is one write, or it is not there.
+
+    A write that fails or comes short is taken back to the last whole line before anything else happens, so
+    that the next line never lands behind half of this one.
+    """
+
+    def __init__(self, path: Path, *, descriptor: int | None = None) -> None:
+        """Open for appending, or take over a descriptor that was opened (and locked) for that."""
+        self.path: Final = path
+        with _naming(path, "open"):
+            self._fd = open_append(path) if descriptor is None else descriptor
+            self.size = os.fstat(self._fd).st_size
+        self.unsynced = False
+
+    def append(self, line: bytes) -> None:
+        """Write one line, its newline included. With the kernel when this returns: survives kill -9."""
+        with _naming(self.path, "append to"):
+            try:
+                # A short write may be a full disk or a signal: the second try tells which.
+                if os.write(self._fd, line) != len(line):
+                    os.ftruncate(self._fd, self.size)
+                    if os.write(self._fd, line) != len(line):
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._fd, self.size)
+                raise
+        self.size += len(line)
+        self.unsynced = True
+
+    def truncate(self, size: int) -> None:
+        """Cut the file back to `size` bytes."""
+        with _naming(self.path, "cut"):
+            os.ftruncate(self._fd, size)
+            self.size, self.unsynced = size, True
+
+    def sync(self) -> None:
+        """Make everything appended so far durable: survives a power cut. May block for long."""
+        self.unsynced = False
+        with _naming(self.path, "sync"):
+            os.fsync(self._fd)
+
+    def close(self) -> None:
+        """Let go of the file, and of a lock on it. Does not sync."""
+        os.close(self._fd)
+
+
+def open_append(path: Path) -> int:
+    """A descriptor that reads anywhere and writes at the end only; creates the file. Raises OSError."""
+    return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)

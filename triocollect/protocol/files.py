@@ -1,0 +1,22 @@
+"""What lies beside the output: `<stem>_run.json`. Pure."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+
+class RunFile(msgspec.Struct, frozen=True, kw_only=True):
+    """Which run an output belongs to; written before the first row is sent, replaced whole.
+
+    `fields` has one digest (hex sha256) per setting that can change a result: input, limit, num_repeats,
+    agent, responses_create_params, prompt_config, model, environment. `drift` names those that differ from the
+    run's first ones by the user's wish (`--accept-drift`).
+    """
+
+    schema: int = 1
+    run: str  # random, made once per output
+    created: str  # UTC, ISO 8601
+    rows: int  # lines of the materialised file
+    rows_sha256: str  # hex, of the materialised file's bytes
+    fields: Mapping[str, str]
+    drift: tuple[str, ...] = ()
