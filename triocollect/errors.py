@@ -12,6 +12,7 @@ TriocollectError                 1   an internal error unless a subclass says ot
 │   ├── WouldOverwriteError      4   told to start afresh over an earlier run
 │   └── DamageError              4   a file of an earlier run cannot be continued from
 ├── DeploymentError              1   a server of the embedded deployment did not start, or ended
+├── PeerError                    1   a server that another server asked failed it (one episode's fate)
 └── TransportError               1   a request brought no usable reply (one row's fate, not a run's)
     ├── NotSentError             1   no byte of the request can have arrived
     ├── ReplyLostError           1   the request may have arrived; no whole reply came
@@ -113,6 +114,17 @@ class StorageError(TriocollectError):
     def __init__(self, message: str, *, path: str) -> None:
         super().__init__(message)
         self.path: Final = path
+
+
+class PeerError(TriocollectError):
+    """A server that another server asked answered with an error, or not at all.
+
+    `passing`: asking again later may go better (no answer, or a status that says so).
+    """
+
+    def __init__(self, message: str, *, passing: bool) -> None:
+        super().__init__(message)
+        self.passing: Final = passing
 
 
 class TransportError(TriocollectError):
