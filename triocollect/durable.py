@@ -111,17 +111,21 @@ class AppendFile:
         """Write one line, its newline included. With the kernel when this returns: survives kill -9."""
         with _naming(self.path, "append to"):
             try:
-                # A short write may be a full disk or a signal: the second try tells which.
-                if os.write(self._fd, line) != len(line):
-                    os.ftruncate(self._fd, self.size)
-                    if os.write(self._fd, line) != len(line):
-                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                self._write_whole(line)
             except OSError:
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._fd, self.size)
                 raise
         self.size += len(line)
         self.unsynced = True
+
+    def _write_whole(self, line: bytes) -> None:
+        # A short write may be a full disk or a signal: the second try tells which.
+        if os.write(self._fd, line) == len(line):
+            return
+        os.ftruncate(self._fd, self.size)
+        if os.write(self._fd, line) != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def truncate(self, size: int) -> None:
         """Cut the file back to `size` bytes."""

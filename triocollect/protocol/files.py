@@ -9,8 +9,8 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True):
     """Which run an output belongs to; written before the first row is sent, replaced whole.
 
     `fields` has one digest (hex sha256) per setting that can change a result: input, limit, num_repeats,
-    agent, responses_create_params, prompt_config, model, environment. `drift` names those that differ from the
-    run's first ones by the user's wish (`--accept-drift`).
+    agent, responses_create_params, prompt_config, model, environment. `drift` names those that differ from
+    the run's first ones by the user's wish (`--accept-drift`).
     """
 
     schema: int = 1

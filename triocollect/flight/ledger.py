@@ -1,0 +1,69 @@
+"""Where each unfinished row stands, and which attempt of it is next. Pure: no clock, no I/O.
+
+It holds rows that are in flight, restored, or known to have been tried; never a finished one, so it follows
+concurrency and failures, not the data set.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from triocollect.protocol.ids import EpisodeId, RowKey
+
+
+class Ledger:
+    """The rules of attempts. Facts that change together change in one call."""
+
+    def __init__(self, tried: Mapping[RowKey, int] | None = None) -> None:
+        """`tried` is the highest attempt known to be used, for rows that were tried before."""
+        self._highest: Final = dict(tried or {})
+        self.flying: Final[dict[RowKey, EpisodeId]] = {}
+        self.restored: Final[dict[RowKey, EpisodeId]] = {}  # continued, not sent yet
+        self.lost: Final[dict[RowKey, EpisodeId]] = {}  # no reply came: to be retired before the next attempt
+
+    def restore(self, episodes: Iterable[tuple[RowKey, EpisodeId]]) -> None:
+        """These are installed on the servers and wait to be sent as exactly that attempt."""
+        for key, episode in episodes:
+            self.restored[key] = episode
+            self._highest[key] = max(episode.attempt, self._highest.get(key, 0))
+
+    def next_attempt(self, key: RowKey) -> int:
+        """Which attempt `start` will take."""
+        if key in self.restored:
+            return self.restored[key].attempt
+        return self._highest[key] + 1 if key in self._highest else 0
+
+    def start(self, key: RowKey, rollout_id: str) -> EpisodeId:
+        """In flight begins: the row's next attempt, or its restored one."""
+        assert key not in self.flying, f"{key} is in flight already"
+        episode = EpisodeId(rollout_id, self.next_attempt(key))
+        self.restored.pop(key, None)
+        self._highest[key] = episode.attempt
+        self.flying[key] = episode
+        return episode
+
+    def nothing_ran(self, key: RowKey) -> None:
+        """No byte arrived anywhere: the same attempt may be sent again."""
+        episode = self.flying.pop(key)
+        if episode.attempt == 0:
+            del self._highest[key]
+        else:
+            self._highest[key] = episode.attempt - 1
+
+    def no_reply(self, key: RowKey) -> None:
+        """Something may run still: the attempt is used up."""
+        self.lost[key] = self.flying.pop(key)
+
+    def replied(self, key: RowKey) -> None:
+        """The environment answered and the answer is written; nothing of the row is left to remember."""
+        del self.flying[key]
+        self.lost.pop(key, None)
+        self._highest.pop(key, None)
+
+    def left(self, key: RowKey) -> None:
+        """The row ended without an answer that counts, and is not tried again by this run."""
+        self.flying.pop(key, None)
+        self._highest.pop(key, None)
+
+    def scope(self) -> frozenset[EpisodeId]:
+        """What a checkpoint taken now would continue."""
+        return frozenset(self.restored.values()) | frozenset(self.flying.values())

@@ -1,0 +1,81 @@
+"""What of a written record is looked at on the way back: its names and its fate."""
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from triocollect.protocol.ids import RowKey
+from triocollect.records.findings import MAX_INDEX, Findings
+from triocollect.records.lines import Line
+
+
+class RecordHead(msgspec.Struct):
+    """The fields that every record carries."""
+
+    task: int = msgspec.field(name="_ng_task_index")
+    rollout: int = msgspec.field(name="_ng_rollout_index")
+    attempt: int = msgspec.field(name="_ng_attempt_index", default=0)
+
+    @property
+    def key(self) -> RowKey:
+        """Which row it belongs to."""
+        return RowKey(self.task, self.rollout)
+
+
+class OutputHead(RecordHead):
+    """A line of the output."""
+
+    failure_class: Raw | UnsetType = msgspec.field(name="_ng_failure_class", default=UNSET)
+    error: Raw | UnsetType = UNSET
+    reward: Raw | UnsetType = UNSET
+    response: Raw | UnsetType = UNSET
+
+    @property
+    def is_failure(self) -> bool:
+        """A runner's error that some program put among the results: not a finished row."""
+        if self.failure_class is not UNSET:
+            return True
+        return self.error is not UNSET and self.reward is UNSET and self.response is UNSET
+
+
+class SidecarHead(RecordHead):
+    """A line of the failures sidecar."""
+
+    failure_class: str = msgspec.field(name="_ng_failure_class", default="")
+    terminal: Raw | UnsetType = msgspec.field(name="_ng_failure_terminal", default=UNSET)
+    elapsed_seconds: Raw | UnsetType = UNSET
+    response: Raw | UnsetType = UNSET
+    reuse_cached_deliverable: Raw | UnsetType = UNSET
+
+
+H = TypeVar("H", bound=RecordHead)
+
+decode_output_head: Final = msgspec.json.Decoder(OutputHead).decode
+decode_sidecar_head: Final = msgspec.json.Decoder(SidecarHead).decode
+
+
+def head_of(line: Line, decode: Callable[[memoryview], H], damaged: Findings) -> H | None:
+    """The head of one line; None for a blank line, and for a damaged one, which is then a finding."""
+    if line.data is None:
+        damaged.add(line, "a hole of NUL bytes, or a line too long to be a record")
+        return None
+    try:
+        str(line.data, "utf-8")  # the parser passes over strings that it does not decode
+        head = decode(line.data)
+    except msgspec.ValidationError as error:
+        damaged.add(line, f"not a record: {error}")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if not bytes(line.data[:4096]).strip() and not bytes(line.data).strip():
+            return None
+        damaged.add(line, f"not a whole JSON object: {_reason(error)}")
+    else:
+        if 0 <= head.task < MAX_INDEX and 0 <= head.rollout < MAX_INDEX:
+            return head
+        damaged.add(line, "indices out of range")
+    return None
+
+
+def _reason(error: Exception) -> str:
+    return "nested too deep" if isinstance(error, RecursionError) else str(error)
