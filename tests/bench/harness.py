@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
@@ -129,11 +129,11 @@ class Child:
 @contextmanager
 def started(command: Sequence[str], log: Path) -> Iterator[Child]:
     """A process that does not outlive the block."""
-    child = Child(command, log)
-    try:
+    with ExitStack() as owned:
+        with _signals_wait():
+            child = Child(command, log)
+            owned.callback(child.kill)
         yield child
-    finally:
-        child.kill()
 
 
 def measure(command: Sequence[str], folder: Path) -> Usage:
@@ -191,6 +191,24 @@ def end_children_on_term() -> None:
         raise SystemExit(128 + signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, leave)
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Between the fork and the owner of the process no signal may unwind: the process would go on alone."""
+    arrived = list[int]()
+
+    def note_arrival(signum: int, _frame: object) -> None:
+        arrived.append(signum)
+
+    handlers = {signum: signal.signal(signum, note_arrival) for signum in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for signum, handler in handlers.items():
+            signal.signal(signum, handler)
+        for waiting in arrived:
+            signal.raise_signal(waiting)
 
 
 def _peak_rss_bytes(pid: int) -> int:
