@@ -15,14 +15,28 @@ class Note(msgspec.Struct, frozen=True, tag="note"):
     level: Literal["info", "warning"] = "info"
 
 
+class Resumed(msgspec.Struct, frozen=True):
+    """What earlier runs left in the failures sidecar. Counts rows, `failures` alone counts lines."""
+
+    failures: int
+    failed: int
+    terminal: int  # not tried again: the failure said so
+    exhausted: int  # not tried again: `max_attempts` failures
+    max_attempts: int
+
+
 class RunStarted(msgspec.Struct, frozen=True, tag="run_started"):
-    """Rows are about to be sent. `expected` = `done` (succeeded before) + `given_up` + rows to run."""
+    """Rows are about to be sent. `expected` = `done` (succeeded before) + `given_up` + rows to run.
+
+    `resumed` is None for a fresh run.
+    """
 
     run: str
     expected: int
     done: int
     given_up: int
     concurrency: int
+    resumed: Resumed | None = None
 
 
 class RowSent(msgspec.Struct, frozen=True, tag="row_sent"):

@@ -42,6 +42,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     failures_by_class: Mapping[str, int]
     mean_reward: float | None
     rewards: int  # rows of this run that carried a reward
+    reward_interval: tuple[float, float] | None = None  # 95 %, rollouts of one task taken together
     damaged: int  # lines of earlier runs that cannot be read, left as they are
     notes: tuple[str, ...]
     seconds: float

@@ -1,0 +1,60 @@
+"""The end of a run, as people read it."""
+
+import msgspec
+
+from triocollect.report.final import render
+from triocollect.report.run_report import Paths, Report
+
+COMPLETE = Report(
+    run="r1",
+    ending="complete",
+    expected=20,
+    succeeded=18,
+    failed=2,
+    left=0,
+    succeeded_now=12,
+    failed_now=2,
+    sends=15,
+    retried=1,
+    failures_by_class={"timeout_exceeded": 1, "agent_run_error": 1},
+    mean_reward=0.5,
+    rewards=12,
+    reward_interval=(0.25, 0.75),
+    damaged=0,
+    notes=(),
+    seconds=3723.4,
+    paths=Paths(
+        output="out/rollouts.jsonl",
+        failures="out/rollouts_failures.jsonl",
+        materialized="out/rollouts_materialized_inputs.jsonl",
+        run="out/rollouts_run.json",
+        aggregate="out/rollouts_aggregate_metrics.json",
+    ),
+)
+
+
+def test_a_finished_run_says_what_adds_up_and_where_everything_is() -> None:
+    assert render(COMPLETE).splitlines() == [
+        "Finished rollout collection! Run r1, 1:02:03.",
+        "Rows: 20 expected = 18 succeeded + 2 failed + 0 left",
+        "This run: 12 succeeded, 2 failed, 15 sent, 1 of them again",
+        "Failed: agent_run_error 1, timeout_exceeded 1; see out/rollouts_failures.jsonl",
+        "Mean reward: 0.500 [0.250, 0.750] over 12 rollouts of this run",
+        "Metrics cover: 18 of 20 rollouts",
+        "Fully materialized inputs: out/rollouts_materialized_inputs.jsonl",
+        "Rollouts: out/rollouts.jsonl",
+        "Aggregate metrics: out/rollouts_aggregate_metrics.json",
+    ]
+
+
+def test_rows_left_come_with_how_to_go_on() -> None:
+    left = msgspec.structs.replace(COMPLETE, ending="left", succeeded=17, left=1)
+    said = render(left).splitlines()
+    assert said[0].startswith("Rollout collection stopped with rows left.")
+    assert said[-1] == "1 row left. To continue, give the same command again."
+
+
+def test_damage_and_notes_are_not_forgotten() -> None:
+    said = render(msgspec.structs.replace(COMPLETE, damaged=3, notes=("drift accepted: model",)))
+    assert "Damaged lines: 3" in said
+    assert "- drift accepted: model" in said

@@ -1,0 +1,53 @@
+"""The end of a run, for people. Pure."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from triocollect.report.run_report import Ending, Report
+from triocollect.report.wording import by_class, clock_time, mean_with_interval, rows
+
+_ENDINGS: Final[dict[Ending, str]] = {
+    "complete": "Finished rollout collection!",
+    "incomplete": "Finished rollout collection, but not every row is a success, as was required.",
+    "nothing_succeeded": "Finished rollout collection, but not one row succeeded.",
+    "left": "Rollout collection stopped with rows left.",
+    "interrupted": "Rollout collection was interrupted.",
+}
+
+
+def render(report: Report) -> str:
+    """The last lines of a run: how it ended, what adds up, where everything is, how to go on."""
+    return "\n".join(_lines(report))
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield f"{_ENDINGS[report.ending]} Run {report.run}, {clock_time(report.seconds)}."
+    yield from (f"- {note}" for note in report.notes)
+    yield (
+        f"Rows: {report.expected} expected = {report.succeeded} succeeded + {report.failed} failed "
+        f"+ {report.left} left"
+    )
+    yield (
+        f"This run: {report.succeeded_now} succeeded, {report.failed_now} failed, "
+        f"{report.sends} sent, {report.retried} of them again"
+    )
+    if report.failed:
+        yield f"Failed: {by_class(report.failures_by_class)}; see {report.paths.failures}"
+    if report.damaged:
+        yield f"Damaged lines: {report.damaged}, left as they are; their rows count as unfinished"
+    if report.rewards:
+        said = mean_with_interval(report.mean_reward, report.reward_interval)
+        yield f"Mean reward: {said} over {report.rewards} rollouts of this run"
+    yield f"Metrics cover: {report.succeeded} of {report.expected} rollouts"
+    yield from _places(report)
+    if report.left:
+        yield f"{rows(report.left)} left. To continue, give the same command again."
+
+
+def _places(report: Report) -> Iterator[str]:
+    paths = report.paths
+    yield f"Fully materialized inputs: {paths.materialized}"
+    yield f"Rollouts: {paths.output}"
+    yield f"Aggregate metrics: {paths.aggregate}"
+    if paths.torn is not None:
+        yield f"Torn lines, cut off and kept: {paths.torn}"

@@ -1,0 +1,78 @@
+"""The live panel on a terminal."""
+
+from typing import TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from triocollect.events import Event, Note, RunStarted
+from triocollect.report.displays import opening, progress_line
+from triocollect.report.tally import Tally
+from triocollect.report.wording import by_class, clock_time, mean_with_interval, span
+
+
+class LivePanel:
+    """Redraws in place; notes scroll away above it; one plain line stays at the end.
+
+    Nothing draws by itself: rich's own refreshing thread is off. Standard output is left alone, since it may
+    be somebody's machine-readable result.
+    """
+
+    def __init__(self, stream: TextIO, *, width: int | None = None) -> None:
+        self._console = Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+        self._live = Live(console=self._console, auto_refresh=False, transient=True, redirect_stdout=False)
+
+    def tell(self, event: Event) -> None:
+        """Print notes, and what is about to begin, above the panel."""
+        if isinstance(event, Note):
+            self._console.print(event.text, style="yellow" if event.level == "warning" else None)
+        elif isinstance(event, RunStarted):
+            self._console.print(opening(event))
+            self._live.start()
+
+    def draw(self, tally: Tally, now: float) -> None:
+        """Redraw the panel."""
+        if self._live.is_started:
+            self._live.update(panel(tally, now), refresh=True)
+
+    def close(self, tally: Tally, now: float) -> None:
+        """Take the panel away and leave a line."""
+        if self._live.is_started:
+            self._live.stop()
+            if tally.finished:
+                self._console.print(progress_line(tally, now), soft_wrap=True)
+
+
+def panel(tally: Tally, now: float) -> Panel:
+    """Everything that is known of the run, in a frame."""
+    eta = tally.eta(now)
+    counts = f"{tally.finished} done, {len(tally.flying)} in flight, {tally.queued} left"
+    if earlier := tally.done + tally.given_up:
+        counts += f" (and {earlier} of earlier runs)"
+    facts = Table.grid(padding=(0, 2), expand=True)
+    facts.add_column(no_wrap=True, style="dim")
+    facts.add_column(ratio=1)
+    facts.add_row(f"{tally.percent:g}%", ProgressBar(total=max(tally.to_run, 1), completed=tally.finished))
+    facts.add_row("rows", counts)
+    facts.add_row(
+        "time",
+        f"{clock_time(tally.seconds(now))}, {tally.rows_per_minute(now):.1f} rows/min, "
+        + ("no estimate yet" if eta is None else f"about {clock_time(eta)} left"),
+    )
+    facts.add_row("mean reward", _reward(tally))
+    if tally.failed:
+        facts.add_row("failed", f"{tally.failed} ({by_class(tally.failures)})")
+    if tally.retried:
+        facts.add_row("retried", str(tally.retried))
+    return Panel(facts, title="triocollect", title_align="left")
+
+
+def _reward(tally: Tally) -> str:
+    said = mean_with_interval(tally.rewards.mean, tally.rewards.interval())
+    limits = tally.reward_bounds()
+    if tally.rewards.count and limits is not None and limits.low < limits.high:
+        said += f", unfinished rows can move it within {span(limits)}"
+    return said

@@ -1,0 +1,79 @@
+"""What the user sees while rows run: events go in, a display is drawn a few times a second."""
+
+import os
+import time
+from collections.abc import Callable
+from typing import Final, TextIO
+
+import trio
+
+from triocollect.config.settings import ProgressStyle
+from triocollect.events import Event
+from triocollect.report.displays import Display, JsonLines, PlainLines, Silence
+from triocollect.report.tally import Tally
+
+DRAW_EVERY_S: Final = 0.25
+
+
+class Progress:
+    """Listens to a run (`listen`), draws it (`run`, a service task), and has the last word (`close`).
+
+    `stream` is standard error as a rule. `clock` gives seconds that never go back. A stream that has gone
+    away silences the display and never disturbs the run.
+    """
+
+    def __init__(
+        self, style: ProgressStyle, stream: TextIO, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.tally: Final = Tally()
+        self._clock: Final = clock
+        self._display = _display(style, stream)
+
+    def listen(self, event: Event) -> None:
+        """An `events.Listener`: takes the event in; costs a few microseconds."""
+        self.tally.apply(event, self._clock())
+        try:
+            self._display.tell(event)
+        except (OSError, ValueError):
+            self._display = Silence()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Draw until cancelled."""
+        task_status.started()
+        while True:
+            await trio.sleep(DRAW_EVERY_S)
+            self.draw()
+
+    def draw(self) -> None:
+        """Show how the run stands, if the display finds it time to."""
+        try:
+            self._display.draw(self.tally, self._clock())
+        except (OSError, ValueError):
+            self._display = Silence()
+
+    def close(self) -> None:
+        """Show how the run stands for the last time; a second call does nothing."""
+        display, self._display = self._display, Silence()
+        try:
+            display.draw(self.tally, self._clock())
+            display.close(self.tally, self._clock())
+        except (OSError, ValueError):
+            return
+
+
+def _display(style: ProgressStyle, stream: TextIO) -> Display:
+    if style == "auto":
+        smart = stream.isatty() and os.environ.get("TERM") not in {None, "", "dumb"}
+        style = "rich" if smart else "plain"
+    match style:
+        case "rich":
+            # Loading rich takes longer than everything else here, and most runs have no terminal.
+            from triocollect.report.panel import LivePanel  # noqa: PLC0415
+
+            return LivePanel(stream)
+        case "plain":
+            return PlainLines(stream)
+        case "json":
+            return JsonLines(stream)
+        case "none":
+            return Silence()

@@ -1,0 +1,34 @@
+"""How numbers of a run are said, the same way live and at the end. Pure."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from triocollect.metrics import Interval
+
+
+def clock_time(seconds: float) -> str:
+    """`H:MM:SS`."""
+    return str(timedelta(seconds=int(seconds)))
+
+
+def mean_with_interval(mean: float | None, interval: tuple[float, float] | None) -> str:
+    """`0.512 [0.401, 0.623]`; a dash where there is nothing to average."""
+    if mean is None:
+        return "-"
+    return f"{mean:.3f}" if interval is None else f"{mean:.3f} {span(Interval(*interval))}"
+
+
+def span(interval: Interval) -> str:
+    """`[0.401, 0.623]`."""
+    return f"[{interval.low:.3f}, {interval.high:.3f}]"
+
+
+def by_class(failures: Mapping[str, int]) -> str:
+    """`agent_run_error 3, timeout_exceeded 1`, the most frequent first."""
+    ranked = sorted(failures.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{name} {count}" for name, count in ranked)
+
+
+def rows(count: int) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{count} row" if count == 1 else f"{count} rows"
