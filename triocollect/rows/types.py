@@ -31,7 +31,7 @@ class _Head(msgspec.Struct, frozen=True):
     skills_ref: Raw | UnsetType = UNSET
     task_id: Raw | UnsetType = UNSET
     task_input: Raw | UnsetType = UNSET
-    rollout_id: str | UnsetType = msgspec.field(name="_ng_rollout_id", default=UNSET)
+    rollout_id: str | UnsetType | None = msgspec.field(name="_ng_rollout_id", default=UNSET)
     environment_server: str | UnsetType = msgspec.field(name="_ng_environment_server", default=UNSET)
 
 
@@ -56,6 +56,14 @@ class Row(msgspec.Struct, frozen=True):
     def rollout_id(self) -> str:
         """The stable name of this row's rollout."""
         return str(self.key) if self.explicit_id is None else self.explicit_id
+
+    @property
+    def agent(self) -> str | None:
+        """`agent_ref.name`, where it is a text."""
+        try:
+            return None if self.agent_ref is None else _decode_agent(self.agent_ref).name
+        except msgspec.ValidationError:
+            return None
 
     @property
     def is_task(self) -> bool:
@@ -83,6 +91,7 @@ class Route(NamedTuple):
 
 T = TypeVar("T")
 
+_decode_agent: Final = msgspec.json.Decoder(AgentRef).decode
 _decode_head: Final = msgspec.json.Decoder(_Head).decode
 
 
@@ -102,5 +111,5 @@ def parse_row(line: bytes) -> Row:
     )
 
 
-def _or_none(value: T | UnsetType) -> T | None:
+def _or_none(value: T | UnsetType | None) -> T | None:
     return None if value is UNSET else value

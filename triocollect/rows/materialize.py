@@ -1,0 +1,130 @@
+"""From an input file to the materialised file: one line per row, the very bytes that are sent."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from triocollect.config.settings import InputConfig, RoutingConfig
+from triocollect.durable import Draft
+from triocollect.errors import ConfigError, DamageError, InputError, UsageError
+from triocollect.protocol.values import JsonObject
+from triocollect.rows.codec import decode_object
+from triocollect.rows.expand import AgentOf, Agents, Expansion
+from triocollect.rows.layout import InOrder, Interleaved, Layout
+from triocollect.rows.notes import notes_of
+from triocollect.rows.problems import Problems
+from triocollect.rows.prompt import load_prompt
+from triocollect.rows.skills import load_skills
+from triocollect.rows.source import MAX_LINE_BYTES, READ_BYTES, Line, Source
+from triocollect.rows.types import Route, Row, parse_row
+
+
+class Materialized(msgspec.Struct, frozen=True):
+    """What a materialised file holds."""
+
+    rows: int
+    sha256: str  # hex, of the file's bytes
+    input_sha256: str  # hex, over the digests of the input's lines: blank ones and line endings do not count
+    routes: dict[Route, int]  # how many rows go there
+    notes: tuple[str, ...]  # what the user should be told
+
+
+def draft_rows(
+    settings: InputConfig,
+    routing: RoutingConfig,
+    destination: Path,
+    *,
+    agent_of_source: Callable[[str], str] | None,
+    agent_of_server: AgentOf | None = None,
+) -> tuple[Draft, Materialized]:
+    """Read, check and expand the whole input; write the rows to a draft beside `destination`.
+
+    Nothing is to be seen at `destination` until the draft is committed. `agent_of_source` names the agent of
+    rows that have only a task_source, and raises ConfigError where it cannot; `agent_of_server` that of rows
+    which go to an environment server by its name, None where it has no single one. Without them such rows
+    keep no agent. The memory holds a digest and two counters per task, and nothing of the rows.
+
+    Raises InputError and ConfigError with everything that is wrong, StorageError when the draft cannot be
+    written; then there is no draft.
+    """
+    prompt = None if settings.prompt_config is None else load_prompt(settings.prompt_config)
+    skills = None if settings.skills_path is None else load_skills(settings.skills_path)
+    expansion = Expansion(
+        settings,
+        routing,
+        Agents(agent_of_source, agent_of_server),
+        prompt=prompt,
+        skills_ref=None if skills is None else skills.reference,
+    )
+    source = Source(settings.path)
+    draft = Draft(destination)
+    try:
+        layout = Interleaved(draft) if settings.interleave_repeats else InOrder(draft)
+        routes = _write(source, expansion, layout, settings.limit)
+        digest = layout.finish()
+    except BaseException:
+        draft.discard()
+        raise
+    return draft, Materialized(
+        rows=sum(routes.values()),
+        sha256=digest,
+        input_sha256=expansion.tasks.of_all,
+        routes=routes,
+        notes=tuple(notes_of(settings, skills, source, expansion)),
+    )
+
+
+def _write(source: Source, expansion: Expansion, layout: Layout, limit: int | None) -> dict[Route, int]:
+    path, routes = str(source.path), dict[Route, int]()
+    problems, refusals = Problems(path), Problems(path)
+    for number, line in enumerate(source.lines()):
+        digest = expansion.tasks.digest(line.text)
+        if limit and number >= limit:
+            continue  # read on: what the whole input is does not depend on the limit
+        row = _object(line, path)
+        try:
+            for route, key in expansion.rows_of(row, line.number, digest):
+                layout.add(row, key.rollout)
+                routes[route] = routes.get(route, 0) + 1
+        except ConfigError as refusal:
+            refusals.add(str(refusal), line, number)
+        except UsageError as fault:
+            problems.add(str(fault), line, number)
+    problems.raise_any()
+    if clashes := list(expansion.ids.clashes(expansion.rollouts)):
+        raise InputError("\n".join(clashes), path=path)
+    if told := refusals.told():
+        raise ConfigError(*(f"{path}: {sentence}" for sentence in told))
+    return routes
+
+
+def _object(line: Line, path: str) -> JsonObject:
+    try:
+        return decode_object(line.text)
+    except UsageError as fault:
+        raise InputError(str(fault), path=path, line=line.number, offset=line.offset) from None
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """The rows of a materialised file, one after the other.
+
+    Raises DamageError, naming line and byte, for a line that is not a materialised row or was cut short.
+    """
+    number, offset = 1, 0
+    try:
+        with path.open("rb", buffering=READ_BYTES) as stream:
+            while line := stream.readline(MAX_LINE_BYTES + 1):
+                yield _row(line, path, number, offset)
+                number, offset = number + 1, offset + len(line)
+    except OSError as error:
+        raise DamageError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _row(line: bytes, path: Path, number: int, offset: int) -> Row:
+    if not line.endswith(b"\n"):
+        raise DamageError(f"{path}, line {number} (byte {offset}): cut short; the file was not written whole")
+    try:
+        return parse_row(line[:-1])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise DamageError(f"{path}, line {number} (byte {offset}): not a materialised row") from None

@@ -1,0 +1,94 @@
+"""A JSON Lines file in: which file, and its lines with their places.
+
+Lines end at `\\n` only; a `\\r` before it is dropped. Blank lines are skipped. One byte order mark at the
+very start is skipped. Gzip is recognised by its first bytes and read through all its members.
+"""
+
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from triocollect.errors import InputError
+
+MAX_LINE_BYTES: Final = 1 << 30
+READ_BYTES: Final = 1 << 17  # a chunk, its rows and what becomes of them stay in the processor's cache
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+
+
+class Line(NamedTuple):
+    """One line that is not blank. Places are those of the unpacked text where the file is gzipped."""
+
+    number: int  # physical, from 1
+    offset: int  # of its first byte, from 0
+    text: bytes  # ends in `\n` alone, or in nothing where the file ends without one
+
+
+def locate(path: Path) -> Path:
+    """Where a relative path is found first: NEMO_GYM_EXTRA_ROOTS in order, then the current directory.
+
+    A path that is nowhere is given back under the first of them (the rule of Gym 0.7.0).
+    """
+    if path.is_absolute():
+        return path
+    roots = [Path(root) for root in os.environ.get("NEMO_GYM_EXTRA_ROOTS", "").split(os.pathsep) if root]
+    places = [*(root / path for root in roots), path]
+    return next((place for place in places if place.exists()), places[0])
+
+
+class Source:
+    """An input file, read once from its start.
+
+    Raises InputError, naming line and byte where there is one, for a file that cannot be opened or read, a
+    damaged gzip file, and a line over `MAX_LINE_BYTES`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path: Final = locate(path)
+        self.had_byte_order_mark = False
+        self.blank_lines = 0
+        self._number, self._offset = 1, 0  # of the line that is read next
+
+    def lines(self) -> Iterator[Line]:
+        """The lines that are not blank."""
+        try:
+            with self.path.open("rb", buffering=0) as file, _plain(file) as stream:
+                yield from self._lines(stream)
+        except FileNotFoundError:
+            raise InputError("no such file; check --input", path=str(self.path)) from None
+        except IsADirectoryError:
+            raise InputError("a directory; --input takes one JSON Lines file", path=str(self.path)) from None
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise self._fault(f"the gzip file is damaged or cut short ({error}); fetch it again") from None
+        except OSError as error:
+            raise self._fault(f"cannot be read: {error.strerror or error}") from None
+
+    def _lines(self, stream: io.BufferedReader) -> Iterator[Line]:
+        while text := stream.readline(MAX_LINE_BYTES + 1):
+            number, offset = self._number, self._offset
+            if len(text) > MAX_LINE_BYTES:
+                raise self._fault(f"a line of more than {MAX_LINE_BYTES} bytes; is this JSON Lines?")
+            self._number, self._offset = number + 1, offset + len(text)
+            if number == 1 and text.startswith(_BYTE_ORDER_MARK):
+                text, self.had_byte_order_mark = text.removeprefix(_BYTE_ORDER_MARK), True
+            if text.isspace() or not text:
+                self.blank_lines += 1
+                continue
+            if text.endswith(b"\r\n"):
+                text = text[:-2] + b"\n"
+            yield Line(number, offset, text)
+
+    def _fault(self, message: str) -> InputError:
+        return InputError(message, path=str(self.path), line=self._number, offset=self._offset)
+
+
+def _plain(file: io.FileIO) -> io.BufferedReader:
+    """The file itself, or what is packed in it."""
+    stream: io.BufferedReader = io.BufferedReader(file, READ_BYTES)
+    if stream.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC):
+        return io.BufferedReader(gzip.GzipFile(fileobj=stream), READ_BYTES)
+    return stream
