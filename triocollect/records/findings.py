@@ -1,5 +1,6 @@
 """What does not count in a file, and the keys of what does."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -58,6 +59,11 @@ class KeySet:
         self._packed.add(key.task * MAX_INDEX + key.rollout)
         return len(self._packed) > before
 
+    def update(self, other: "KeySet") -> None:
+        """Add all of another set."""
+        for key in other:
+            self.add(key)
+
     def discard(self, key: RowKey) -> None:
         """Take it out, if it is there."""
         self._packed.discard(key.task * MAX_INDEX + key.rollout)
@@ -67,6 +73,9 @@ class KeySet:
 
     def __len__(self) -> int:
         return len(self._packed)
+
+    def __iter__(self) -> Iterator[RowKey]:
+        return (RowKey(*divmod(packed, MAX_INDEX)) for packed in self._packed)
 
     def lowest(self, most: int) -> list[RowKey]:
         """The first few in order."""

@@ -15,7 +15,8 @@ MAX_LINE_BYTES: Final = 512 << 20  # twice the largest reply that the defaults t
 class Line(msgspec.Struct):
     """One line that ended in a newline. `data` is without it; valid until the next line is asked for.
 
-    `number` counts from 1, `offset` is the byte of its beginning. None: too long to look at, or a hole of NULs.
+    `number` counts from 1, `offset` is the byte of its beginning. No data: too long to look at, or a hole
+    of NULs.
     """
 
     number: int

@@ -1,0 +1,91 @@
+"""Whether the rows that input and settings give now are the rows of the run that is continued."""
+
+import datetime as dt
+import hashlib
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from triocollect.collect.identity import drifted
+from triocollect.errors import DriftError
+from triocollect.protocol.files import RunFile
+from triocollect.rows.materialize import Materialized
+
+_READ_BYTES: Final = 1 << 20
+
+
+def first_run_file(rows: Materialized, fields: Mapping[str, str]) -> RunFile:
+    """The run file of a run that begins."""
+    created = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    return RunFile(
+        run=secrets.token_hex(8),
+        created=created,
+        rows=rows.rows,
+        rows_sha256=rows.sha256,
+        fields=dict(fields),
+    )
+
+
+def agree(
+    earlier: RunFile, rows: Materialized, fields: Mapping[str, str], accepted: frozenset[str]
+) -> RunFile:
+    """The run file to go on with. Raises DriftError naming the fields that differ and are not accepted."""
+    differ = drifted(earlier, fields)
+    if refused := tuple(name for name in differ if name not in accepted):
+        raise DriftError(
+            f"this is not the run that the output belongs to: {', '.join(refused)} changed since it began "
+            f"on {earlier.created}. Put it back as it was, write to another --output, or go on with "
+            + " ".join(f"--accept-drift {name}" for name in refused),
+            fields=refused,
+        )
+    if not differ and earlier.rows_sha256 != rows.sha256 and "input" not in accepted:
+        raise DriftError(
+            "the same input and settings give other rows than when this run began: the configuration of "
+            "the servers resolves them differently now. Put it back, write to another --output, or go on "
+            "with --accept-drift input",
+            fields=("input",),
+        )
+    drift = tuple(dict.fromkeys([*earlier.drift, *differ]))
+    return RunFile(
+        run=earlier.run,
+        created=earlier.created,
+        rows=rows.rows,
+        rows_sha256=rows.sha256,
+        fields=dict(fields),
+        drift=drift,
+    )
+
+
+def adopt(
+    existing: Path, draft: Path, rows: Materialized, fields: Mapping[str, str], accepted: frozenset[str]
+) -> RunFile:
+    """The run file for rows of a collector that kept none: its materialised file says what they were.
+
+    One that was cut is a beginning of the present one. Raises DriftError for anything else.
+    """
+    if not existing.exists() or _is_beginning(existing, draft) or "input" in accepted:
+        return first_run_file(rows, fields)
+    raise DriftError(
+        f"{existing} does not hold the rows that input and settings give now. If NeMo Gym began the run, "
+        "+gym_task_numbering=true numbers tasks exactly as it does; else put input and settings back, "
+        "write to another --output, or go on with --accept-drift input",
+        fields=("input",),
+    )
+
+
+def sha256_of(path: Path) -> str | None:
+    """Hex digest of a file's bytes; None where there is none."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return None
+
+
+def _is_beginning(existing: Path, whole: Path) -> bool:
+    with existing.open("rb") as short, whole.open("rb") as long:
+        while piece := short.read(_READ_BYTES):
+            if long.read(len(piece)) != piece:
+                return False
+    return True

@@ -1,0 +1,152 @@
+"""The library's door: collect rows from a program of your own.
+
+report = await triocollect.collect(triocollect.load_config({"input": "rows.jsonl", "output": "out.jsonl"}))
+
+async with triocollect.running(config) as run:
+    async for result in run:
+        ...
+print(run.report)
+"""
+
+import contextlib
+import functools
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+
+import trio
+
+from triocollect.collect.collector import Order, run
+from triocollect.collect.dispatch import HandOver, Result
+from triocollect.collect.send import Dispatch
+from triocollect.config.settings import Config
+from triocollect.errors import TriocollectError, UsageError
+from triocollect.events import Event, Listener
+from triocollect.report.run_report import Report
+from triocollect.transport import Transport
+
+_CLOSE_GRACE_S = 2.0
+
+
+async def collect(
+    config: Config,
+    *,
+    dispatch: Dispatch | None = None,
+    on_result: Callable[[Result], None] | None = None,
+    signals: bool = False,  # noqa: ARG001  # without checkpoints there is no handler
+    listener: Listener | None = None,
+) -> Report:
+    """Collect all rows and return the report. Run it under trio.
+
+    `dispatch(row, attempt)` sends a row in your own way and returns the reply, a JSON object or its bytes;
+    then no server is needed. `on_result` hears of every row after it is written, `listener` of every event.
+    `signals` has no effect without checkpoints. Raises the errors of `triocollect.errors`; a cancelled
+    collect leaves a folder from which the same call continues.
+    """
+    hand_over = None if on_result is None else functools.partial(_call, on_result)
+    return await _collect(config, dispatch=dispatch, hand_over=hand_over, listener=listener)
+
+
+def collect_sync(
+    config: Config,
+    *,
+    dispatch: Dispatch | None = None,
+    on_result: Callable[[Result], None] | None = None,
+    listener: Listener | None = None,
+) -> Report:
+    """`collect` in a trio.run of its own: for plain programs, and for a thread of an asyncio program."""
+    return trio.run(
+        functools.partial(collect, config, dispatch=dispatch, on_result=on_result, listener=listener)
+    )
+
+
+class Run:
+    """A run under way: iterate over its results as they are written; `report` is there at the end."""
+
+    def __init__(self) -> None:
+        self.report: Report | None = None
+        self._results: AsyncIterator[Result] | None = None
+
+    def __aiter__(self) -> AsyncIterator[Result]:
+        """Results in the order of their ends. A slow reader holds new rows back; written ones are written."""
+        assert self._results is not None
+        return self._results
+
+
+@contextlib.asynccontextmanager
+async def running(config: Config, *, dispatch: Dispatch | None = None) -> AsyncIterator[Run]:
+    """A run to iterate over. Leaving early cancels the rows in flight; the next run continues the rest.
+
+    Raises what `collect` raises, from the iteration or at the end of the block.
+    """
+    under_way = Run()
+    try:
+        async with _results(under_way, config, dispatch) as results:
+            under_way._results = results.__aiter__()  # noqa: SLF001  # its maker
+            yield under_way
+    except BaseExceptionGroup as group:
+        raise _one_of(group) from None
+
+
+@trio.as_safe_channel
+async def _results(under_way: Run, config: Config, dispatch: Dispatch | None) -> AsyncGenerator[Result, None]:
+    """The one generator with a nursery inside: as_safe_channel gives it a task and an end of its own."""
+    send, receive = trio.open_memory_channel[Result](0)
+
+    async def collect_all() -> None:
+        async with send:
+            under_way.report = await _collect(config, dispatch=dispatch, hand_over=send.send)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(collect_all)
+        async with receive:
+            async for result in receive:
+                yield result
+
+
+async def _collect(
+    config: Config,
+    *,
+    dispatch: Dispatch | None,
+    hand_over: HandOver | None,
+    listener: Listener | None = None,
+) -> Report:
+    if config.checkpoint is not None:
+        raise UsageError("this version collects without checkpoints; leave --checkpoint-dir out")
+    transport = Transport(
+        connect_timeout_s=config.dispatch.connect_timeout_s, max_reply_bytes=config.dispatch.max_reply_bytes
+    )
+    try:
+        return await run(
+            Order(
+                config=config,
+                transport=transport,
+                listener=listener or _nobody,
+                dispatch=dispatch,
+                hand_over=hand_over,
+            )
+        )
+    except BaseExceptionGroup as group:
+        raise _one_of(group) from None
+    finally:
+        with trio.move_on_after(_CLOSE_GRACE_S, shield=True):
+            await transport.aclose()
+
+
+async def _call(on_result: Callable[[Result], None], result: Result) -> None:
+    on_result(result)
+
+
+def _nobody(event: Event) -> None:
+    """Nobody listens."""
+
+
+def _one_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error to tell: ours before foreign ones; a group only where there is no single reason."""
+    ours, _ = group.split(TriocollectError)
+    leaves = list(_leaves(group if ours is None else ours))
+    return leaves[0] if len(leaves) == 1 or ours is not None else group
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    return [error]

@@ -1,0 +1,87 @@
+"""What an earlier run left beside the output, and whether to continue it or start afresh."""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from triocollect.config.settings import OutputConfig
+from triocollect.durable import AppendFile, remove
+from triocollect.errors import NothingToResumeError, StorageError, WouldOverwriteError
+from triocollect.protocol.files import RunFile
+from triocollect.rows.names import aggregate_path, failures_path, materialized_path, run_path, torn_path
+
+
+class Files:
+    """The files of one output, by name."""
+
+    def __init__(self, output: Path) -> None:
+        self.output: Final = output
+        self.failures: Final = failures_path(output)
+        self.materialized: Final = materialized_path(output)
+        self.aggregate: Final = aggregate_path(output)
+        self.run: Final = run_path(output)
+        self.torn: Final = torn_path(output)
+
+    def with_rows(self) -> list[Path]:
+        """Those of output and sidecar that hold anything."""
+        return [path for path in (self.output, self.failures) if _size(path)]
+
+
+def continues(config: OutputConfig, files: Files) -> bool:
+    """Whether the run continues an earlier one, by the user's wish and what is there.
+
+    Raises NothingToResumeError (`must` with nothing there) and WouldOverwriteError (`never` over rows).
+    """
+    found = files.with_rows()
+    match config.resume:
+        case "auto":
+            return bool(found)
+        case "must":
+            if not found:
+                raise NothingToResumeError(
+                    f"nothing to resume: {files.output} and {files.failures.name} hold no rows; "
+                    "leave --resume out to start a run"
+                )
+            return True
+        case "never":
+            if found and not config.overwrite:
+                raise WouldOverwriteError(
+                    f"{' and '.join(map(str, found))} hold rows of an earlier run; "
+                    "--overwrite deletes them, --resume auto continues them"
+                )
+            return False
+
+
+def forget(files: Files, output: AppendFile) -> None:
+    """Delete what an earlier run left. The output goes first: rows of two runs are never mixed.
+
+    The output is emptied, not removed: the lock is on it. Foreign files stay.
+    """
+    if output.size:
+        output.truncate(0)
+        output.sync()
+    for path in (files.failures, files.aggregate, files.torn, files.run):
+        if path.exists():
+            remove(path)
+
+
+def read_run_file(path: Path) -> tuple[RunFile | None, str | None]:
+    """(What it says, what is wrong with it). A damaged one is no reason to fail for ever: the rows decide."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=RunFile), None
+    except FileNotFoundError:
+        return None, None
+    except (msgspec.MsgspecError, RecursionError) as error:
+        return None, f"{path} is damaged ({error}); it is written anew from the rows"
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}", path=str(path)) from error
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}", path=str(path)) from error

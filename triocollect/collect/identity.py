@@ -1,0 +1,63 @@
+"""Whether two runs are one: a digest for each setting that can change a result. Pure.
+
+Host names, credentials, concurrency and timeouts cannot change what a row is, so they are left out.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from triocollect.config.settings import Config
+from triocollect.protocol.files import RunFile
+
+FIELDS: Final = (
+    "input",
+    "limit",
+    "num_repeats",
+    "agent",
+    "responses_create_params",
+    "prompt_config",
+    "model",
+    "environment",
+)
+
+
+def field_digests(
+    config: Config, *, input_sha256: str, servers: Iterable[str], prompt: bytes, skills: bytes
+) -> dict[str, str]:
+    """Hex sha256 per field of FIELDS.
+
+    `servers` are the environment servers that rows name, `prompt` the bytes of the prompt config, `skills`
+    what identifies the skills; a path alone does not say what is in a file.
+    """
+    rows, routing = config.input, config.routing
+    return {
+        "input": _digest(input_sha256, rows.gym_task_numbering),
+        "limit": _digest(rows.limit or 0),
+        "num_repeats": _digest(_plain(rows.num_repeats), rows.num_repeats_add_seed),
+        "agent": _digest(_plain(rows.agent_map), {k: list(v) for k, v in sorted(rows.fan_out.items())}),
+        "responses_create_params": _digest(_plain(rows.responses_create_params)),
+        "prompt_config": _digest(prompt, skills),
+        "model": _digest(config.servers.model),
+        "environment": _digest(
+            routing.mode,
+            routing.environment_server_name,
+            _plain(routing.environment_server_routes),
+            sorted(servers),
+        ),
+    }
+
+
+def drifted(earlier: RunFile, now: Mapping[str, str]) -> tuple[str, ...]:
+    """The fields that differ, in the order of FIELDS. A field the earlier run did not know does not count."""
+    return tuple(name for name in FIELDS if earlier.fields.get(name, now[name]) != now[name])
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
+
+
+def _plain(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else value

@@ -1,0 +1,191 @@
+"""Everything between the lock and the first row: decide, draft, check; only then change what is there.
+
+A refusal leaves every file as it was. A kill at any point leaves a folder from which the same command works.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from attrs import frozen
+
+from triocollect.collect.agreement import adopt, agree, first_run_file, sha256_of
+from triocollect.collect.earlier import Files, continues, forget, read_run_file
+from triocollect.collect.identity import field_digests
+from triocollect.collect.resume import Standing, max_rollout_attempts
+from triocollect.collect.sinks import ACK_VARIABLE, Sinks
+from triocollect.config.settings import Config
+from triocollect.durable import AppendFile, Draft, replace
+from triocollect.errors import UsageError
+from triocollect.events import Listener, Note
+from triocollect.gym.routing import Router, Routing
+from triocollect.protocol.encoding import encode_file
+from triocollect.protocol.files import RunFile
+from triocollect.records.output import OutputScan, scan_output
+from triocollect.records.sidecar import scan_sidecar
+from triocollect.records.tail import mend_tail
+from triocollect.rows.materialize import Materialized, draft_rows, read_rows
+from triocollect.rows.skills import load_skills
+from triocollect.rows.types import Row
+
+_UNKNOWN_NAMED: Final = 10
+
+
+@frozen
+class Outset:
+    """A run that may begin: its rows are materialised, its files are whole and open."""
+
+    files: Files
+    run_file: RunFile
+    rows: Materialized
+    resumed: bool
+    standing: Standing
+    sinks: Sinks
+    damaged: int  # lines of earlier runs that do not count
+
+    def read_rows(self) -> Iterator[Row]:
+        """All rows of the data set, in order."""
+        return read_rows(self.files.materialized)
+
+
+@frozen
+class _Start:
+    """What the steps of setting out share. `resumed`: an earlier run is continued."""
+
+    config: Config
+    output: AppendFile
+    files: Files
+    resumed: bool
+    tell: Listener
+
+    def warn(self, text: str) -> None:
+        self.tell(Note(text, "warning"))
+
+
+def set_out(config: Config, output: AppendFile, routing: Routing | None, tell: Listener) -> Outset | None:
+    """Get everything ready; None where the input has no rows, and then nothing is written.
+
+    `routing` is None where the caller dispatches itself. Raises UsageError and RefusedError before anything
+    is changed, StorageError at any point.
+    """
+    files = Files(output.path)
+    start = _Start(config, output, files, continues(config.output, files), tell)
+    draft, rows = _draft(start, routing)
+    try:
+        for note in rows.notes:
+            tell(Note(note))
+        if not rows.rows:
+            draft.discard()
+            return None
+        if routing is not None:
+            routing.check(rows.routes)
+        run_file = _run_file(start, draft, rows)
+        if not start.resumed:
+            forget(files, output)
+        _put(draft, rows, files.materialized)
+        replace(files.run, encode_file(run_file))
+    except BaseException:
+        draft.discard()
+        raise
+    return _stand(start, run_file, rows)
+
+
+def _draft(start: _Start, routing: Routing | None) -> tuple[Draft, Materialized]:
+    router = routing if isinstance(routing, Router) else None
+    return draft_rows(
+        start.config.input,
+        start.config.routing,
+        start.files.materialized,
+        agent_of_source=None if router is None else router.agent_of_source,
+        agent_of_server=None if router is None else router.agent_of_server,
+    )
+
+
+def _run_file(start: _Start, draft: Draft, rows: Materialized) -> RunFile:
+    config = start.config
+    skills = None if config.input.skills_path is None else load_skills(config.input.skills_path)
+    fields = field_digests(
+        config,
+        input_sha256=rows.input_sha256,
+        servers={route.server for route in rows.routes if route.server},
+        prompt=_read(config.input.prompt_config),
+        skills=b"" if skills is None else msgspec.json.encode(skills.reference),
+    )
+    if not start.resumed:
+        return first_run_file(rows, fields)
+    earlier, fault = read_run_file(start.files.run)
+    if fault is not None:
+        start.warn(fault)
+    accepted = frozenset[str](config.output.accept_drift)
+    if earlier is None:
+        return adopt(start.files.materialized, draft.draft_path, rows, fields, accepted)
+    return agree(earlier, rows, fields, accepted)
+
+
+def _read(path: Path | None) -> bytes:
+    with suppress(OSError):  # rows that need it have been made from it
+        return b"" if path is None else path.read_bytes()
+    return b""
+
+
+def _put(draft: Draft, rows: Materialized, place: Path) -> None:
+    """The materialised file is written once and rebuilt where it was cut; a whole one is not touched."""
+    if sha256_of(place) == rows.sha256:
+        draft.discard()
+    else:
+        draft.commit()
+
+
+def _stand(start: _Start, run_file: RunFile, rows: Materialized) -> Outset:
+    files = start.files
+    failures = AppendFile(files.failures)
+    for file in (start.output, failures):
+        if (mended := mend_tail(file, files.torn)) is not None:
+            start.warn(mended)
+    done = scan_output(files.output)
+    tried = scan_sidecar(files.failures, retry_terminal_timeouts=start.config.output.retry_terminal_timeouts)
+    attempts, fault = max_rollout_attempts(os.environ.get("NEMO_GYM_MAX_ROLLOUT_ATTEMPTS"))
+    standing = Standing(done, tried, attempts)
+    standing.survey(lambda: read_rows(files.materialized))
+    faults = [fault] if fault else []
+    for warning in [*faults, *_findings(done), *tried.damaged.words(), *_unknown(standing)]:
+        start.warn(warning)
+    return Outset(
+        files=files,
+        run_file=run_file,
+        rows=rows,
+        resumed=start.resumed,
+        standing=standing,
+        sinks=Sinks(start.output, failures, ack_fd=_ack_fd()),
+        damaged=done.damaged.count + done.duplicates.count + done.failures.count + tried.damaged.count,
+    )
+
+
+def _findings(scan: OutputScan) -> list[str]:
+    return [*scan.damaged.words(), *scan.failures.words(), *scan.duplicates.words()]
+
+
+def _unknown(standing: Standing) -> list[str]:
+    if not len(standing.unknown):
+        return []
+    named = ", ".join(map(str, standing.unknown.lowest(_UNKNOWN_NAMED)))
+    more = len(standing.unknown) - _UNKNOWN_NAMED
+    return [
+        f"the output has {len(standing.unknown)} rows that the input does not have, left alone: {named}"
+        + (f" and {more} more" if more > 0 else "")
+    ]
+
+
+def _ack_fd() -> int | None:
+    setting = os.environ.get(ACK_VARIABLE)
+    if setting is None:
+        return None
+    try:
+        descriptor = int(setting)
+        os.fstat(descriptor)
+    except (ValueError, OSError):
+        raise UsageError(f"{ACK_VARIABLE}={setting!r} is not an open file descriptor") from None
+    return descriptor

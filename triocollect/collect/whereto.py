@@ -1,0 +1,59 @@
+"""Where rows go: a head that is asked, one server that is named, or the embedded deployment."""
+
+import os
+from typing import Final
+
+import trio
+
+from triocollect.config.settings import Config
+from triocollect.deployment.plan import AGENT, ENVIRONMENT, MODEL, SOURCES, Address, head_yaml, plan_for
+from triocollect.deployment.processes import deploy
+from triocollect.errors import UsageError
+from triocollect.gym.config_tree import GymConfig, parse_config
+from triocollect.gym.head import HEAD_PATIENCE_S, fetch_config, silent
+from triocollect.gym.observability import fields_unsupported
+from triocollect.gym.routing import Router, Routing, SingleServer
+from triocollect.rows.materialize import Materialized
+from triocollect.transport import Transport
+
+_TRUE: Final = {"1", "true", "yes", "on"}
+_NOT_YET: Final = Address("127.0.0.1", 9)  # names are checked before anything is started; ports come with it
+
+
+async def look_up(config: Config, transport: Transport) -> Routing:
+    """What can be known before rows are read. Raises UsageError where the head cannot be asked."""
+    if config.servers.environment_url is not None:
+        return SingleServer(config.servers.environment_url)
+    if config.servers.head_server is not None:
+        return await ask_head(config, transport, config.servers.head_server)
+    places = dict.fromkeys((ENVIRONMENT, AGENT, MODEL, *SOURCES), _NOT_YET)
+    return _router(
+        config, parse_config(head_yaml(addresses=places), environ={}, origin="embedded deployment")
+    )
+
+
+def is_embedded(config: Config) -> bool:
+    """Whether the run starts its own servers: no server was named."""
+    return config.servers.environment_url is None and config.servers.head_server is None
+
+
+async def bring_up(config: Config, rows: Materialized, services: trio.Nursery) -> str:
+    """Start the embedded deployment that these rows need; the base URL of its head, which answers."""
+    names = {route.agent or route.source or route.server for route in rows.routes}
+    plan = plan_for(sorted(name for name in names if name is not None), config.servers)
+    head: str = await services.start(deploy, plan)
+    return head
+
+
+async def ask_head(config: Config, transport: Transport, head: str) -> Router:
+    """Routing by the head's present configuration. Raises UsageError."""
+    with trio.move_on_after(HEAD_PATIENCE_S):
+        return _router(config, await fetch_config(transport, head))
+    raise silent(head)
+
+
+def _router(config: Config, tree: GymConfig) -> Router:
+    if faults := fields_unsupported(tree):
+        raise UsageError("\n".join(faults))
+    waived = os.environ.get("NEMO_GYM_ALLOW_UNSUPPORTED_PAIRING", "").strip().lower() in _TRUE
+    return Router(tree, config.routing, allow_unsupported_pairing=waived)

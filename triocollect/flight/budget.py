@@ -1,0 +1,58 @@
+"""How often a row without a reply is sent again, and until when rows are started. Pure."""
+
+from collections import deque
+from typing import Final
+
+SENDS_PER_ROW: Final = 1.2  # all sends together stay at or below this many per row sent at least once
+_FEW: Final = 5  # fewer finished rows say nothing about how long one takes
+_REMEMBERED: Final = 512
+
+
+class RetryBudget:
+    """Bounds what a dead or overloaded server can cost: per row, and for all rows together."""
+
+    def __init__(self, max_attempts: int) -> None:
+        self._max_attempts: Final = max_attempts
+        self.rows = 0
+        self.sends = 0
+
+    def sent(self, nth: int) -> None:
+        """A row is sent for the nth time by this run, counted from 1."""
+        self.sends += 1
+        self.rows += nth == 1
+
+    def taken_back(self, nth: int) -> None:
+        """That send did not count: the server was closed for a checkpoint."""
+        self.sends -= 1
+        self.rows -= nth == 1
+
+    def allows_another(self, sends_of_row: int) -> bool:
+        """Whether a row that was sent so often may be sent once more."""
+        return sends_of_row < self._max_attempts and self.sends + 1 <= SENDS_PER_ROW * self.rows
+
+
+class TimeBudget:
+    """No row is started that would likely not end within `budget_s` seconds of the run's beginning."""
+
+    def __init__(self, budget_s: float | None, margin_s: float | None) -> None:
+        self._budget_s: Final = budget_s
+        self._margin_s: Final = margin_s
+        self._durations: Final[deque[float]] = deque(maxlen=_REMEMBERED)
+
+    def finished(self, seconds: float) -> None:
+        """A row took so long."""
+        if self._budget_s is not None:
+            self._durations.append(seconds)
+
+    @property
+    def margin_s(self) -> float:
+        """As set, else the 75th percentile of finished rows once there are five (Gym 0.7.0's rule)."""
+        if self._margin_s is not None:
+            return self._margin_s
+        if len(self._durations) < _FEW:
+            return 0.0
+        return sorted(self._durations)[3 * len(self._durations) // 4]
+
+    def is_spent(self, elapsed_s: float) -> bool:
+        """Whether to start no more rows."""
+        return self._budget_s is not None and elapsed_s + self.margin_s >= self._budget_s
