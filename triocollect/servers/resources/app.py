@@ -1,0 +1,182 @@
+"""One resources server: mounts one verifier or environment under the routes that Gym 0.7.0's servers have.
+
+POST /seed_session, /<tool>, /verify, /close_session. Whose work a request is, its headers say; a Gym agent
+sends no such headers, but the row when it seeds, and from then on the session's cookie.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Annotated, Final, Generic, TypeVar, final
+
+import msgspec
+from msgspec import Raw
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from triocollect.errors import ConfigError
+from triocollect.protocol.ids import EpisodeId, rollout_id_fault
+from triocollect.servers.identity import episode_of
+from triocollect.servers.replies import broken, json_reply, refusal
+from triocollect.servers.resources import counter, exact_match, numeric
+from triocollect.servers.resources.answer import final_answer
+from triocollect.servers.resources.effects import Effect, Record, recorder
+from triocollect.servers.resources.sessions import Session, Sessions
+from triocollect.servers.resources.source import Source, Verifier
+
+S = TypeVar("S")
+Handler = Callable[[Request], Awaitable[Response]]
+
+COOKIE_LIFE_S: Final = 14 * 24 * 3600  # as Gym 0.7.0's session cookies
+NO_ARGUMENTS: Final = b"{}"
+
+
+class ResourcesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`name`: this instance. `source`: which verifier or environment, one of `SOURCES`."""
+
+    name: str
+    source: str
+    effects_file: str | None = None
+
+
+class _Verdict(msgspec.Struct, frozen=True):
+    """What every verify reply has; a judged rollout is never masked and never a failure here."""
+
+    reward: float
+    mask_sample: bool = False
+    failure_kind: None = None
+    failure_reason: None = None
+
+
+class _RowNames(msgspec.Struct, frozen=True):
+    """What in a row says whose work it is."""
+
+    rollout_id: str | None = msgspec.field(name="_ng_rollout_id", default=None)
+    task: int | None = msgspec.field(name="_ng_task_index", default=None)
+    rollout: int | None = msgspec.field(name="_ng_rollout_index", default=None)
+    attempt: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(name="_ng_attempt_index", default=0)
+
+
+_decode_names: Final = msgspec.json.Decoder(_RowNames).decode
+_decode_fields: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+def build_app(settings: ResourcesSettings) -> Starlette:
+    """Raises ConfigError for a source that does not exist, DeploymentError for an unwritable effects file."""
+    if (mount := SOURCES.get(settings.source)) is None:
+        raise ConfigError(
+            f"no resources server is called {settings.source!r}; there are {', '.join(SOURCES)}"
+        )
+    return mount(settings)
+
+
+@final
+class _Server(Generic[S]):
+    def __init__(self, settings: ResourcesSettings, source: Source[S]) -> None:
+        self._source = source
+        self._sessions: Sessions[S] = Sessions()
+        self._record: Record[S] = recorder(settings.effects_file)
+        self._cookie = f"Resources___{settings.name}"
+
+    async def seed(self, request: Request) -> Response:
+        row = await request.body()
+        episode = _episode_of_headers(request) or _episode_of_row(row)
+        if episode is None:
+            return _no_identity("neither x-rollout-id nor the row's own indices say whose session this is")
+        state = self._source.begin()
+        self._record(Effect(episode.rollout_id, episode.attempt, "seed", Raw(NO_ARGUMENTS), state))
+        session = self._sessions.open(episode, state)
+        response = json_reply({})
+        response.set_cookie(
+            self._cookie, session.cookie, max_age=COOKIE_LIFE_S, httponly=True, samesite="lax"
+        )
+        return response
+
+    async def call(self, request: Request) -> Response:
+        tool = request.path_params["tool"]
+        if tool not in self._source.tools:
+            known = ", ".join(sorted(self._source.tools)) or "none"
+            return refusal(404, "unknown_tool", f"there is no tool {tool!r}; tools: {known}")
+        arguments = await request.body() or NO_ARGUMENTS
+        if (session := self._session(request)) is None:
+            return _no_identity("no open session has this identity or cookie; POST /seed_session first")
+        step = self._source.call(session.state, tool, arguments)
+        if step.state is not session.state:
+            episode = session.episode
+            self._record(Effect(episode.rollout_id, episode.attempt, tool, Raw(arguments), step.state))
+            session.state = step.state
+        return json_reply({"output": step.output})
+
+    async def verify(self, request: Request) -> Response:
+        body = await request.body()
+        if (session := self._session(request)) is None:
+            return _no_identity("no open session has this identity or cookie; POST /seed_session first")
+        fields: dict[str, object] = dict(_decode_fields(body))
+        verdict = self._source.verify(session.state, final_answer(body), body)
+        return json_reply(fields | msgspec.structs.asdict(_Verdict(verdict.reward)) | verdict.details)
+
+    async def close(self, request: Request) -> Response:
+        """Closing what is closed already changes nothing, so that it can be repeated."""
+        if (session := self._session(request)) is not None:
+            self._sessions.close(session)
+        return json_reply({})
+
+    def _session(self, request: Request) -> Session[S] | None:
+        return self._sessions.find(_episode_of_headers(request), request.cookies.get(self._cookie))
+
+
+def _mount(settings: ResourcesSettings, source: Source[S]) -> Starlette:
+    server = _Server(settings, source)
+    routes = {
+        "/seed_session": server.seed,
+        "/verify": server.verify,
+        "/close_session": server.close,
+        "/{tool}": server.call,
+    }
+    own = [Route(path, _judged(handler), methods=["POST"]) for path, handler in routes.items()]
+    return Starlette(routes=own)
+
+
+SOURCES: Final[Mapping[str, Callable[[ResourcesSettings], Starlette]]] = {
+    "exact_match": partial(_mount, source=Verifier(exact_match.Expected, exact_match.verify)),
+    "numeric": partial(_mount, source=Verifier(numeric.Expected, numeric.verify)),
+    "counter": partial(_mount, source=counter.CounterSource()),
+}
+
+
+def _episode_of_headers(request: Request) -> EpisodeId | None:
+    try:
+        return episode_of(request.headers)
+    except ValueError as fault:
+        raise msgspec.ValidationError(str(fault)) from None
+
+
+def _episode_of_row(row: bytes) -> EpisodeId | None:
+    names = _decode_names(row)
+    rollout_id = names.rollout_id
+    if rollout_id is None:
+        if names.task is None or names.rollout is None:
+            return None
+        rollout_id = f"{names.task}-{names.rollout}"
+    if (fault := rollout_id_fault(rollout_id)) is not None:
+        raise msgspec.ValidationError(f"_ng_rollout_id: {fault}")
+    return EpisodeId(rollout_id, names.attempt)
+
+
+def _judged(handler: Handler) -> Handler:
+    """What a body or a header has wrong is told to the caller: an agent feeds it back to its model."""
+
+    async def judged(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except (msgspec.DecodeError, RecursionError) as problem:
+            return refusal(422, "bad_request", str(problem))
+        except OSError as problem:  # an effect that is not on record has not happened
+            return broken(f"effects file: {problem.strerror}")
+
+    return judged
+
+
+def _no_identity(detail: str) -> Response:
+    return refusal(400, "rollout_id_required", detail)

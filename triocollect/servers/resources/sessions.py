@@ -1,0 +1,48 @@
+"""The sessions of one resources server, found by their episode or by the cookie they were given."""
+
+import secrets
+from typing import Final, Generic, TypeVar, final
+
+import msgspec
+
+from triocollect.protocol.ids import EpisodeId
+
+S = TypeVar("S")
+
+
+class Session(msgspec.Struct, Generic[S]):
+    """One episode's session. With a state that is plain data, all of it can be written down and put back."""
+
+    episode: EpisodeId
+    cookie: str
+    state: S
+
+
+@final
+class Sessions(Generic[S]):
+    """The open sessions. A cookie is random and not the episode's name, so that it can outlive an attempt."""
+
+    def __init__(self) -> None:
+        self._by_episode: Final[dict[EpisodeId, Session[S]]] = {}
+        self._by_cookie: Final[dict[str, Session[S]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_episode)
+
+    def open(self, episode: EpisodeId, state: S) -> Session[S]:
+        """A fresh session; an earlier one of the same episode is gone, as with Gym 0.7.0's servers."""
+        if (earlier := self._by_episode.get(episode)) is not None:
+            self.close(earlier)
+        session = Session(episode, secrets.token_urlsafe(16), state)
+        self._by_episode[episode] = self._by_cookie[session.cookie] = session
+        return session
+
+    def find(self, episode: EpisodeId | None, cookie: str | None) -> Session[S] | None:
+        """By the episode where one is named; only else by the cookie."""
+        if episode is not None:
+            return self._by_episode.get(episode)
+        return None if cookie is None else self._by_cookie.get(cookie)
+
+    def close(self, session: Session[S]) -> None:
+        """Free the state of an open session."""
+        del self._by_episode[session.episode], self._by_cookie[session.cookie]

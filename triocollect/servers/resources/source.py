@@ -1,0 +1,72 @@
+"""What a resources server serves: a stateful environment, or a verifier that keeps nothing. Pure.
+
+A session's state is a plain value (None, or a frozen Struct of JSON values), and every move returns a new
+one: what a session is can be written down between any two requests, and put back.
+"""
+
+from collections.abc import Callable
+from typing import Generic, NamedTuple, Protocol, TypeVar, final
+
+import msgspec
+
+from triocollect.protocol.values import Json, JsonObject
+
+S = TypeVar("S")
+RowT = TypeVar("RowT")
+
+
+class Step(NamedTuple, Generic[S]):
+    """What a tool call leads to. The state is the same object where nothing changed."""
+
+    state: S
+    output: Json
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a rollout earned. `details` are further fields of the verify reply."""
+
+    reward: float
+    details: JsonObject = {}
+
+
+class Source(Protocol[S]):
+    """One verifier or environment. Bodies come as they arrived; msgspec.DecodeError tells what is wrong."""
+
+    @property
+    def tools(self) -> frozenset[str]:
+        """Names of the tools; none of them is a name of the server's own routes."""
+        ...
+
+    def begin(self) -> S:
+        """The state of a new session."""
+        ...
+
+    def call(self, state: S, tool: str, arguments: bytes) -> Step[S]:
+        """One call of one of `tools`; `arguments` is a JSON object."""
+        ...
+
+    def verify(self, state: S, answer: str, row: bytes) -> Verdict:
+        """Judge the rollout's last words; `row` is the whole verify request, with the row's own fields."""
+        ...
+
+
+@final
+class Verifier(Generic[RowT]):
+    """A source that judges by the row alone: no tools, no state."""
+
+    tools: frozenset[str] = frozenset()
+
+    def __init__(self, row_type: type[RowT], judge: Callable[[str, RowT], Verdict]) -> None:
+        self._row: msgspec.json.Decoder[RowT] = msgspec.json.Decoder(row_type)
+        self._judge = judge
+
+    def begin(self) -> None:
+        """Nothing to keep."""
+
+    def call(self, state: None, tool: str, arguments: bytes) -> Step[None]:
+        """A verifier has no tools."""
+        raise NotImplementedError
+
+    def verify(self, state: None, answer: str, row: bytes) -> Verdict:  # noqa: ARG002  # the interface's
+        """Judge by the fields of the row."""
+        return self._judge(answer, self._row.decode(row))
