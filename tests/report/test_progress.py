@@ -127,8 +127,10 @@ def test_the_last_line_comes_once_however_often_it_is_closed() -> None:
     progress.listen(sent(0))
     progress.listen(succeeded(0))
     progress.close()
+    progress.listen(Note("too late"))
     progress.close()
     assert stream.getvalue().count("Finished 1 / 1 rollouts (100%)") == 1
+    assert "too late" not in stream.getvalue()
 
 
 def test_failures_are_told_by_class_and_repeats_by_number() -> None:
@@ -211,10 +213,10 @@ def test_a_terminal_gets_the_panel_and_a_pipe_gets_lines(monkeypatch: pytest.Mon
         progress, _ = a_progress("auto", stream)
         progress.listen(started(2))
         progress.listen(sent(0))
+        progress.listen(succeeded(0))
         progress.draw()
-        progress.close()
     assert "╭" in terminal.getvalue()
-    assert "╭" not in pipe.getvalue()
+    assert "Finished 1 / 2" in pipe.getvalue()
 
 
 @pytest.mark.parametrize("style", ["plain", "json", "rich"])

@@ -110,3 +110,9 @@ def test_nothing_is_changed_by_looking(output: Path) -> None:
 def test_where_there_is_no_run_the_user_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no output of a run"):
         status(tmp_path)
+
+
+def test_only_attempts_that_some_row_stands_at_are_listed(tmp_path: Path) -> None:
+    output = tmp_path / "rollouts.jsonl"
+    output.write_bytes(result(0, _ng_attempt_index=2))
+    assert dict(status(output).outputs[0].attempts) == {2: 1}
