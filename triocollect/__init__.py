@@ -6,6 +6,8 @@
 import importlib
 from typing import TYPE_CHECKING, Final
 
+from triocollect.version import VERSION
+
 if TYPE_CHECKING:
     from triocollect.collect.door import collect, collect_sync, running
     from triocollect.config import Config
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from triocollect.errors import TriocollectError
     from triocollect.report.run_report import Report
 
-__version__: Final = "0.1.0"
+__version__: Final = VERSION
 
 _HOMES: Final = {
     "Config": "triocollect.config",

@@ -1,0 +1,119 @@
+"""What a checkpoint directory holds. Pure. No path in it is absolute, so a directory can be moved.
+
+LATEST                                     Latest, one line; moved last
+ckpt-<sequence>/collection.json            Collection
+ckpt-<sequence>/participants/<kind>/<instance>/manifest.json, records-<sha256>.jsonl
+collector.lock, dispatched.jsonl, outcomes.jsonl
+"""
+
+import msgspec
+
+from triocollect.protocol.ids import EpisodeId
+from triocollect.protocol.messages import Kind
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a participant's records; keys of its kind stand beside `state`."""
+
+    rollout_id: str
+    attempt: int
+    kind: Kind
+    state: msgspec.Raw
+
+
+class RecordsRef(msgspec.Struct, frozen=True):
+    """A records file, named by its own digest (hex sha256)."""
+
+    path: str
+    sha256: str
+    record_count: int
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """`manifest.json` of one participant: created, never replaced."""
+
+    schema: int = 1
+    kind: Kind
+    instance: str
+    boot: str
+    checkpoint_id: str
+    records: RecordsRef
+
+
+class ParticipantRef(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a participant's manifest lies, relative to the checkpoint's folder."""
+
+    kind: Kind
+    instance: str
+    manifest: str
+    sha256: str
+    record_count: int
+
+
+class Restarted(EpisodeId, frozen=True, kw_only=True):
+    """An episode in flight that starts from its input after a crash, and why."""
+
+    reason: str
+
+
+class Collection(msgspec.Struct, frozen=True, kw_only=True):
+    """`collection.json`. What finished after it was written is subtracted at a restore: the output wins."""
+
+    schema: int = 1
+    checkpoint_id: str
+    sequence: int
+    epoch: int
+    run: str
+    created: str  # UTC, ISO 8601
+    input_sha256: str
+    continued: tuple[EpisodeId, ...]
+    restarted: tuple[Restarted, ...]
+    participants: tuple[ParticipantRef, ...]
+
+
+class Latest(msgspec.Struct, frozen=True):
+    """LATEST: which checkpoint counts. `sha256` is that of its collection.json."""
+
+    checkpoint_id: str
+    sequence: int
+    sha256: str
+
+
+class DispatchHeader(msgspec.Struct, frozen=True):
+    """First line of `dispatched.jsonl`: no attempt above `reserved` was ever sent."""
+
+    run: str
+    epoch: int
+    sequence: int
+    reserved: int
+
+
+class Dispatched(msgspec.Struct, frozen=True):
+    """Every other line of `dispatched.jsonl`: this attempt was sent or installed."""
+
+    rollout_id: str = msgspec.field(name="r")
+    attempt: int = msgspec.field(name="a")
+
+
+class LockFile(msgspec.Struct, frozen=True, kw_only=True):
+    """`collector.lock`: who collects here; run and epoch outlive every collector."""
+
+    run: str
+    epoch: int
+    pid: int
+    host: str
+    started: str  # UTC, ISO 8601
+
+
+class CheckpointOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of `outcomes.jsonl`: how one try ended. Durations in seconds by phase, `bytes` of records."""
+
+    operation: int
+    checkpoint_id: str
+    published: bool
+    reason: str | None = None  # why it was not
+    continued: int = 0
+    restarted: int = 0
+    work_s: float = 0.0
+    bytes: int = 0
+    phases_s: dict[str, float] = {}
