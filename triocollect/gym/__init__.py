@@ -1,1 +1,1 @@
-
+"""NeMo Gym's wire and files. Pure but for `head` and `metrics`, which ask servers."""

@@ -1,0 +1,64 @@
+"""Resolves the `${…}` that a head server passes on unresolved. Pure; the environment is given."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from triocollect.errors import ConfigError
+from triocollect.protocol.values import Json, JsonObject
+
+_INNERMOST: Final = re.compile(r"\$\{([^${}]*)\}")
+_MOST_STEPS: Final = 64  # a value that needs more refers to itself
+_MISSING: Final = "???"  # OmegaConf's mark for "somebody has to fill this in"
+
+
+def resolve(value: Json, tree: JsonObject, environ: Mapping[str, str]) -> Json:
+    """`value` with its interpolations replaced: `${key}`, `${a.b}` and `${oc.env:VAR,default}`, nested too.
+
+    Raises ConfigError, one line, for what cannot be resolved.
+    """
+    resolved = value
+    for _ in range(_MOST_STEPS):
+        if not isinstance(resolved, str) or (found := _INNERMOST.search(resolved)) is None:
+            return resolved
+        meaning = _meaning(found[1].strip(), tree, environ)
+        if found[0] == resolved:
+            resolved = meaning
+        else:
+            resolved = f"{resolved[: found.start()]}{_as_text(meaning, found[0])}{resolved[found.end() :]}"
+    raise ConfigError(f"{value!r} refers to itself")
+
+
+def _meaning(expression: str, tree: JsonObject, environ: Mapping[str, str]) -> Json:
+    resolver, colon, argument = expression.partition(":")
+    if not colon:
+        return _lookup(expression, tree)
+    if resolver != "oc.env":
+        raise ConfigError(f"${{{expression}}}: only ${{key}} and ${{oc.env:NAME,default}} can be resolved")
+    name, comma, default = argument.partition(",")
+    if (found := environ.get(name.strip())) is not None:
+        return found
+    if not comma:
+        raise ConfigError(f"${{{expression}}}: the environment variable {name.strip()} is not set")
+    default = default.strip()
+    if default == "null":
+        return None
+    quoted = len(default) > 1 and default[0] == default[-1] and default[0] in "'\""
+    return default[1:-1] if quoted else default
+
+
+def _lookup(path: str, tree: JsonObject) -> Json:
+    place: Json = tree
+    for step in path.split("."):
+        if not isinstance(place, dict) or step not in place:
+            raise ConfigError(f"${{{path}}}: the config has no such key")
+        place = place[step]
+    if place == _MISSING:
+        raise ConfigError(f"${{{path}}}: the config leaves this key open ({_MISSING})")
+    return place
+
+
+def _as_text(meaning: Json, expression: str) -> str:
+    if isinstance(meaning, dict | list) or meaning is None:
+        raise ConfigError(f"{expression} is not a text or a number")
+    return str(meaning)

@@ -1,0 +1,202 @@
+"""Asks the servers that ran the rollouts for their metrics, and lays out the aggregate file.
+
+What is averaged is up to the servers. Rules: Gym 0.7.0, rollout_collection.py, _call_aggregate_metrics.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from triocollect.errors import ReplyRefusedError
+from triocollect.gym.episodes import is_null
+from triocollect.gym.routing import Routing, Scorer
+from triocollect.protocol.ids import RowKey
+from triocollect.rows.types import AgentRef
+from triocollect.transport import Reply
+
+_HEAVY: Final = (
+    "response",
+    "responses_create_params",
+    "ng_agent_observations",
+    "ng_model_call_capture",
+    "ng_trajectory",
+)
+_JSON: Final = ((b"content-type", b"application/json"),)
+_OK: Final = 200
+
+
+class Share(msgspec.Struct):
+    """The records that one server aggregates, stripped, in the order of their keys.
+
+    The first of them in that order says whose metrics these are, as in Gym.
+    """
+
+    scorer: Scorer
+    first: RowKey
+    records: list[tuple[RowKey, bytes]]
+
+    @property
+    def name(self) -> str:
+        """What tells this share from others: its server, else its agent, else its address."""
+        return self.scorer.target.server or self.scorer.agent or self.scorer.target.url
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One server's part of the aggregate file. Keys that this Gym does not know are left out."""
+
+    agent_ref: AgentRef
+    environment_server: str | UnsetType = msgspec.field(name="_ng_environment_server", default=UNSET)
+    agent_metrics: Raw
+    key_metrics: Raw
+    group_level_metrics: Raw
+    repeat_level_metrics: Raw | UnsetType = UNSET
+    perf_summary: Raw | UnsetType = UNSET
+
+    @property
+    def label(self) -> str:
+        """The name these metrics go by."""
+        return self.agent_ref.name or ""
+
+
+class Posts(Protocol):
+    """What of the transport is needed here."""
+
+    async def post(self, url: str, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()) -> Reply: ...
+
+
+class _Head(msgspec.Struct, frozen=True):
+    task: int = msgspec.field(name="_ng_task_index")
+    rollout: int = msgspec.field(name="_ng_rollout_index")
+    agent_ref: AgentRef | None = None
+    environment_server: str | None = msgspec.field(name="_ng_environment_server", default=None)
+
+
+class _Response(msgspec.Struct, frozen=True, omit_defaults=True):
+    usage: Raw | UnsetType = UNSET
+    incomplete_details: Raw | UnsetType = UNSET
+
+
+class _Request(msgspec.Struct, frozen=True):
+    verify_responses: list[Raw]
+
+
+class _Metrics(msgspec.Struct, frozen=True):
+    agent_metrics: Raw = Raw(b"{}")
+    key_metrics: Raw = Raw(b"{}")
+    group_level_metrics: Raw = Raw(b"[]")
+    repeat_level_metrics: Raw | UnsetType = UNSET
+    perf_summary: Raw = Raw(b"null")
+
+
+_decode_head: Final = msgspec.json.Decoder(_Head).decode
+_decode_fields: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+def share_out(records: Iterable[bytes], routing: Routing) -> list[Share]:
+    """Groups stamped records (lines of the output, counted zeros) by the server that aggregates them.
+
+    Holds the stripped records in memory: all of a server's go into one request. Raises ConfigError for
+    records of a server that the config does not know, msgspec.MsgspecError for a line that is no record.
+    """
+    shares: dict[str, Share] = {}
+    scorers: dict[tuple[str | None, str | None], Scorer] = {}
+    for record in records:
+        head = _decode_head(record)
+        names = (head.environment_server, None if head.agent_ref is None else head.agent_ref.name)
+        if (scorer := scorers.get(names)) is None:
+            scorer = scorers[names] = routing.scorer(*names)
+        key = RowKey(head.task, head.rollout)
+        share = shares.setdefault(scorer.target.server or scorer.target.url, Share(scorer, key, []))
+        if key < share.first:
+            share.scorer, share.first = scorer, key
+        share.records.append((key, stripped(record)))
+    for share in shares.values():
+        share.records.sort(key=lambda record: record[0])
+    return sorted(shares.values(), key=lambda share: share.name)
+
+
+def stripped(record: bytes) -> bytes:
+    """A record without what metrics do not need; of `response` usage and incomplete_details stay."""
+    fields = _decode_fields(record)
+    response = fields.get("response")
+    for key in _HEAVY:
+        fields.pop(key, None)
+    if response is not None and (kept := _kept_of(response)) is not None:
+        fields["response"] = kept
+    return msgspec.json.encode(fields)
+
+
+def request_body(share: Share) -> bytes:
+    """The body of POST /aggregate_metrics."""
+    return msgspec.json.encode(_Request([Raw(record) for _, record in share.records]))
+
+
+def labels_of(agents: Mapping[str, str | None]) -> dict[str, str]:
+    """A label for each name: its agent's where that names one share only, else its own. All differ."""
+    labels = {name: agent or name for name, agent in agents.items()}
+    while True:
+        counts = Counter(labels.values())
+        clashing = [name for name, label in labels.items() if counts[label] > 1 and label != name]
+        if not clashing:
+            return labels
+        labels.update({name: name for name in clashing})
+
+
+def entry_of(share: Share, label: str, reply: bytes) -> Entry:
+    """One server's answer as it stands in the file. Raises msgspec.MsgspecError for anything else."""
+    metrics = msgspec.json.decode(reply, type=_Metrics)
+    server = share.scorer.target.server
+    repeats = metrics.repeat_level_metrics
+    if repeats is UNSET and server is not None:
+        repeats = Raw(b"[]")
+    return Entry(
+        agent_ref=AgentRef(label),
+        environment_server=UNSET if server is None else server,
+        agent_metrics=metrics.agent_metrics,
+        key_metrics=metrics.key_metrics,
+        group_level_metrics=metrics.group_level_metrics,
+        repeat_level_metrics=repeats,
+        perf_summary=UNSET if is_null(metrics.perf_summary) else metrics.perf_summary,
+    )
+
+
+async def fetch_metrics(transport: Posts, shares: Sequence[Share]) -> list[Entry]:
+    """Asks every server in turn; entries sorted by label, so that equal runs give equal files.
+
+    Raises TransportError (ReplyRefusedError for an error status or an answer that is not metrics).
+    """
+    labels = labels_of({share.name: share.scorer.agent for share in shares})
+    entries = []
+    for share in shares:
+        url = f"{share.scorer.target.url}/aggregate_metrics"
+        reply = await transport.post(url, request_body(share), _JSON)
+        if reply.status != _OK:
+            raise ReplyRefusedError(f"{url} answered {reply.status}", kind="status", status=reply.status)
+        try:
+            entries.append(entry_of(share, labels[share.name], reply.body))
+        except msgspec.MsgspecError as fault:
+            raise ReplyRefusedError(
+                f"{url} did not answer with metrics: {fault}", kind="body", status=reply.status
+            ) from fault
+    return sorted(entries, key=lambda entry: entry.label)
+
+
+def file_bytes(entries: Sequence[Entry]) -> bytes:
+    """The aggregate file: one array, indented by two, without a newline at its end."""
+    return msgspec.json.format(msgspec.json.encode(entries), indent=2)
+
+
+def _kept_of(response: Raw) -> Raw | None:
+    try:
+        found = msgspec.json.decode(response, type=_Response)
+    except msgspec.MsgspecError:
+        return None  # a response that is no object has neither
+    kept = _Response(_unless_null(found.usage), _unless_null(found.incomplete_details))
+    return None if kept == _Response() else Raw(msgspec.json.encode(kept))
+
+
+def _unless_null(value: Raw | UnsetType) -> Raw | UnsetType:
+    return UNSET if value is UNSET or is_null(value) else value
