@@ -1,0 +1,188 @@
+"""The embedded deployment as real processes."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+import trio
+from attrs import evolve
+
+from tests.servers.wired import COUNTER_ROW
+from triocollect.config.settings import ServersConfig
+from triocollect.deployment import SOURCES, deploy, plan_for, processes, serve_all
+from triocollect.errors import DeploymentError, UsageError
+
+pytestmark = pytest.mark.processes
+
+PATIENCE_S = 60
+
+ROWS = {
+    "exact_match": {"responses_create_params": {"input": "Repeat exactly: hi"}, "expected_answer": "hi"},
+    "numeric": {"responses_create_params": {"input": "What is 3 + 4 * 5?"}, "expected_answer": 23},
+    "counter": COUNTER_ROW,
+}
+
+PARENT = """
+import trio
+from triocollect.config.settings import ServersConfig
+from triocollect.deployment import plan_for, serve_all
+
+trio.run(serve_all, plan_for(["counter"], ServersConfig()), lambda head: print(head, flush=True))
+"""
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()] + [
+        int(child)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        if task.name != str(pid)
+        for child in (task / "children").read_text().split()
+    ]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+async def all_gone(pids: list[int]) -> None:
+    for pid in pids:
+        try:
+            process = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        await trio.lowlevel.wait_readable(process)
+        os.close(process)
+
+
+def named(name: str, pids: list[int]) -> int:
+    return next(pid for pid in pids if name.encode() in Path(f"/proc/{pid}/cmdline").read_bytes())
+
+
+@pytest.fixture
+def parent():
+    """A program that runs a deployment, and its children."""
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as program:
+        head = program.stdout.readline().strip()
+        try:
+            yield program, head, children_of(program.pid)
+        finally:
+            program.kill()
+
+
+async def test_a_row_of_each_source_runs_on_a_fresh_deployment():
+    with trio.fail_after(PATIENCE_S):
+        async with trio.open_nursery() as nursery, httpx.AsyncClient(trust_env=False, timeout=None) as client:
+            head = await nursery.start(deploy, plan_for(SOURCES, ServersConfig()))
+            for source, row in ROWS.items():
+                body = {**row, "task_source": source, "agent_ref": None}
+                reply = await client.post(f"{head}/run", json=body)
+                assert reply.status_code == 200, reply.text
+                assert reply.json()["reward"] in (0.0, 1.0)
+            for path in ("/", "/livez", "/readyz", "/healthz", "/health"):
+                assert (await client.get(head + path)).json() == {"status": "ok"}
+            children = children_of(os.getpid())
+            nursery.cancel_scope.cancel()
+    assert len(children) == 7
+    assert not any(map(is_alive, children)), "deploy returns when its servers have ended"
+
+
+async def test_a_parent_that_is_killed_leaves_no_server_behind(parent):
+    program, _, children = parent
+    assert len(children) == 5
+    program.kill()
+    with trio.fail_after(PATIENCE_S):
+        await all_gone(children)
+
+
+async def test_signals_to_the_whole_group_end_no_server_but_a_told_parent_ends_them(parent):
+    program, head, children = parent
+    for child in children:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+            os.kill(child, number)
+    async with httpx.AsyncClient(trust_env=False) as client:
+        reply = await client.post(f"{head}/run", json=COUNTER_ROW)
+    assert reply.status_code == 200
+    program.terminate()
+    with trio.fail_after(PATIENCE_S):
+        await all_gone(children)
+    assert program.wait(PATIENCE_S) == 0
+
+
+async def test_a_client_that_hangs_up_ends_the_policy_call_behind_four_servers():
+    async def the_worker(stream):
+        while b"stream" not in await stream.receive_some():
+            pass
+        asked.set()
+        assert await stream.receive_some() == b"", "the model server has hung up too"
+        left.set()
+
+    asked, left = trio.Event(), trio.Event()
+    with trio.fail_after(PATIENCE_S):
+        async with trio.open_nursery() as nursery:
+            (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+            nursery.start_soon(trio.serve_listeners, the_worker, [listener])
+            url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}/v1"
+            head = await nursery.start(deploy, plan_for(["counter"], ServersConfig(model_url=url)))
+            async with httpx.AsyncClient(trust_env=False, timeout=None) as client:
+                with trio.CancelScope() as scope:
+                    nursery.start_soon(cancel_when, asked, scope)
+                    await client.post(f"{head}/run", json=COUNTER_ROW)
+                await left.wait()
+            nursery.cancel_scope.cancel()
+
+
+async def cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()
+
+
+async def test_a_server_that_dies_is_named_and_takes_the_deployment_down():
+    async def kill_one(task_status):
+        plan = plan_for(["counter"], ServersConfig())
+        async with trio.open_nursery() as nursery:
+            await nursery.start(deploy, plan)
+            children.extend(children_of(os.getpid()))
+            os.kill(named("policy_model", children), signal.SIGKILL)
+            task_status.started()
+
+    children: list[int] = []
+    with trio.fail_after(PATIENCE_S), pytest.raises(ExceptionGroup) as group:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(kill_one)
+    (error,) = group.value.exceptions[0].exceptions
+    assert isinstance(error, DeploymentError)
+    assert str(error) == "the policy_model server ended (killed by signal 9)"
+    assert not any(map(is_alive, children))
+
+
+async def test_a_server_that_cannot_start_is_told_in_its_own_words(tmp_path):
+    plan = plan_for(["counter"], ServersConfig(), effects_dir=tmp_path / "missing")
+    with (
+        trio.fail_after(PATIENCE_S),
+        pytest.raises(DeploymentError, match="the counter server ended") as error,
+    ):
+        await deploy(plan)
+    assert "effects file" in str(error.value)
+    assert "Traceback" not in str(error.value)
+
+
+async def test_a_port_that_is_taken_is_refused_before_anything_is_started():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        plan = evolve(plan_for(["counter"], ServersConfig()), ports={"policy_model": port})
+        with pytest.raises(UsageError, match=f"policy_model server cannot listen on 127.0.0.1:{port}"):
+            await serve_all(plan, print)
+
+
+async def test_a_missing_extra_is_answered_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setattr(processes, "find_spec", lambda name: None if name == "hypercorn" else object())
+    with pytest.raises(UsageError, match=r"needs hypercorn: pip install 'triocollect\[servers\]'"):
+        await deploy(plan_for(["counter"], ServersConfig()))

@@ -1,0 +1,188 @@
+"""Which server processes a set of rows needs, what they are called, and what each is told. Pure.
+
+`<source>` is a resources server, `<source>_agent` and `<source>_environment` are instances on the one agent
+and the one environment process, `policy_model` is the model server. The names are the same before anything
+is started and after: `head_yaml` gives them without addresses for routing, with addresses for the head.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import yaml
+from attrs import field, frozen
+
+from triocollect.config.settings import ServersConfig
+from triocollect.errors import ConfigError
+from triocollect.protocol.values import JsonObject
+
+ProcessKind: TypeAlias = Literal["environment", "agent", "model", "resources", "inference"]
+
+SOURCES: Final = ("exact_match", "numeric", "counter")  # resources servers that this package brings along
+
+ENVIRONMENT: Final = "environment"
+AGENT: Final = "agent"
+MODEL: Final = "policy_model"
+INFERENCE: Final = "inference"
+
+
+class Address(NamedTuple):
+    """Where a process listens."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Its base URL."""
+        return f"http://{self.host}:{self.port}"
+
+
+class Process(NamedTuple):
+    """One server process to be."""
+
+    kind: ProcessKind
+    name: str
+
+
+@frozen(kw_only=True)
+class Plan:
+    """A deployment that is not started yet. `ports`: by process name; those not named are picked freely."""
+
+    sources: tuple[str, ...]
+    model: str | None = None
+    model_url: str | None = None  # None: the scripted inference worker
+    model_api_key_file: Path | None = None
+    effects_dir: Path | None = None  # where stateful environments write what was done to them
+    host: str = "127.0.0.1"
+    ports: Mapping[str, int] = field(factory=dict)
+
+    @property
+    def processes(self) -> tuple[Process, ...]:
+        """What is started: only what these sources need."""
+        inference = () if self.model_url is not None else (Process("inference", INFERENCE),)
+        return (
+            Process("environment", ENVIRONMENT),
+            Process("agent", AGENT),
+            Process("model", MODEL),
+            *inference,
+            *(Process("resources", source) for source in self.sources),
+        )
+
+
+def agent_of(source: str) -> str:
+    """The agent instance that plays the rows of a source."""
+    return f"{source}_agent"
+
+
+def environment_of(source: str) -> str:
+    """The environment server instance that runs the rows of a source."""
+    return f"{source}_environment"
+
+
+def plan_for(names: Iterable[str], servers: ServersConfig, *, effects_dir: Path | None = None) -> Plan:
+    """The deployment for rows that name these: sources, or their agents or environment servers.
+
+    Raises ConfigError, once for all, naming what is not known.
+    """
+    sources = {name: _source_of(name) for name in dict.fromkeys(names)}
+    if problems := [_unknown(name) for name, source in sources.items() if source is None]:
+        raise ConfigError(*problems)
+    wanted = set(sources.values())
+    return Plan(
+        sources=tuple(source for source in SOURCES if source in wanted),
+        model=servers.model,
+        model_url=servers.model_url,
+        model_api_key_file=servers.model_api_key_file,
+        effects_dir=effects_dir,
+    )
+
+
+def head_yaml(sources: Iterable[str] = SOURCES, addresses: Mapping[str, Address] | None = None) -> str:
+    """What the head serves, in the shape of Gym 0.7.0's. `addresses` by process name; None: not started."""
+    at = addresses or {}
+    tree: JsonObject = {MODEL: {"responses_api_models": {"triocollect_model": _place(at, MODEL)}}}
+    for source in sources:
+        resources: JsonObject = {"type": "resources_servers", "name": source}
+        agent: JsonObject = {"type": "responses_api_agents", "name": agent_of(source)}
+        model: JsonObject = {"type": "responses_api_models", "name": MODEL}
+        tree[source] = {"resources_servers": {source: _place(at, source)}}
+        tree[agent_of(source)] = {
+            "responses_api_agents": {
+                "tool_loop": {"resources_server": resources, "model_server": model, **_place(at, AGENT)}
+            }
+        }
+        tree[environment_of(source)] = {
+            "environment_servers": {
+                "stepped": {
+                    "agent_server": agent,
+                    "resources_server": dict(resources),
+                    **_place(at, ENVIRONMENT),
+                }
+            }
+        }
+    if ENVIRONMENT in at:
+        tree["head_server"] = {"host": at[ENVIRONMENT].host, "port": at[ENVIRONMENT].port}
+    text: str = yaml.safe_dump(tree, sort_keys=False)
+    return text
+
+
+def settings_of(
+    plan: Plan, process: Process, addresses: Mapping[str, Address], api_key: str | None = None
+) -> JsonObject:
+    """What one process is told on its standard input, as its `Settings` reads it."""
+    match process.kind:
+        case "environment":
+            return {
+                "sources": {
+                    source: {
+                        "agent": agent_of(source),
+                        "agent_url": addresses[AGENT].url,
+                        "resources_url": addresses[source].url,
+                    }
+                    for source in plan.sources
+                },
+                "head": head_yaml(plan.sources, addresses),
+            }
+        case "agent":
+            return {
+                "agents": {
+                    agent_of(source): {
+                        "resources_name": source,
+                        "resources_url": addresses[source].url,
+                        "model_url": addresses[MODEL].url,
+                    }
+                    for source in plan.sources
+                }
+            }
+        case "model":
+            worker = plan.model_url if plan.model_url is not None else f"{addresses[INFERENCE].url}/v1"
+            return {"worker_url": worker, "model": plan.model, "api_key": api_key}
+        case "resources":
+            effects = None if plan.effects_dir is None else str(plan.effects_dir / f"{process.name}.jsonl")
+            return {"name": process.name, "source": process.name, "effects_file": effects}
+        case "inference":
+            return {}
+
+
+def _source_of(name: str) -> str | None:
+    return next(
+        (source for source in SOURCES if name in {source, agent_of(source), environment_of(source)}), None
+    )
+
+
+def _unknown(name: str) -> str:
+    close = difflib.get_close_matches(name, [*SOURCES, *map(agent_of, SOURCES)], n=1)
+    meant = f"; did you mean {close[0]!r}?" if close else ""
+    return (
+        f"the embedded deployment has no {name!r}{meant} It has: {', '.join(SOURCES)} "
+        "(agents are called <source>_agent); for servers of your own give --head-server or --environment-url"
+    )
+
+
+def _place(addresses: Mapping[str, Address], process: str) -> JsonObject:
+    """The entry's `host` and `port`, which it has once the process has an address."""
+    if (address := addresses.get(process)) is None:
+        return {"entrypoint": "triocollect.servers"}
+    return {"entrypoint": "triocollect.servers", "host": address.host, "port": address.port}

@@ -1,0 +1,37 @@
+"""A deployment that stands by itself, for collectors elsewhere: `triocollect serve`."""
+
+import signal
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import trio
+from attrs import evolve
+
+from triocollect.config.settings import ServersConfig
+from triocollect.deployment.plan import ENVIRONMENT, SOURCES, Plan, plan_for
+from triocollect.deployment.processes import deploy
+from triocollect.errors import TriocollectError
+
+HEAD_PORT: Final = 11000  # where Gym 0.7.0's collector looks for a head
+
+
+def standing_plan(
+    servers: ServersConfig, *, host: str = "127.0.0.1", ports: Mapping[str, int] | None = None
+) -> Plan:
+    """Every source there is, the head where a collector looks for it; `ports` by process name win."""
+    return evolve(plan_for(SOURCES, servers), host=host, ports={ENVIRONMENT: HEAD_PORT, **(ports or {})})
+
+
+async def serve_all(plan: Plan, on_ready: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; `on_ready` gets the head's base URL. Raises what `deploy` raises."""
+    failures: list[BaseException] = []
+    try:
+        async with trio.open_nursery() as nursery:
+            with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as arrivals:
+                on_ready(await nursery.start(deploy, plan))
+                await anext(arrivals)
+                nursery.cancel_scope.cancel()
+    except* TriocollectError as group:
+        failures.extend(group.exceptions)
+    if failures:
+        raise failures[0]

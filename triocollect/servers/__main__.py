@@ -1,0 +1,44 @@
+"""`python -m triocollect.servers KIND --name NAME --fd N [--lifeline]`: one server as a process.
+
+Its settings are one JSON line on standard input, so that neither addresses nor keys show among the arguments.
+With `--lifeline` standard input stays open as long as the owner lives, and its end is the only thing that
+ends the process: a terminal signals the whole group, a batch system every process of a job, and the servers
+must outlive the moment in which their collector stops.
+"""
+
+import argparse
+import logging
+import signal
+import sys
+
+from triocollect.errors import TriocollectError
+from triocollect.servers import KINDS
+from triocollect.servers.serve import make_app, run_alone, run_child
+
+
+def main() -> int:
+    """Read the settings, then serve until told to end. The exit code of an error is the error's own."""
+    parser = argparse.ArgumentParser(prog="python -m triocollect.servers", description="one server")
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("--name", required=True, help="what the process list shows")
+    parser.add_argument("--fd", type=int, required=True, help="a listening socket that was handed down")
+    parser.add_argument("--lifeline", action="store_true", help="end when standard input ends, and only then")
+    given = parser.parse_args()
+    if given.lifeline:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+            signal.signal(number, signal.SIG_IGN)
+    logging.basicConfig(level=logging.WARNING, format=f"{given.name}: %(message)s")
+    try:
+        app = make_app(given.kind, sys.stdin.buffer.readline())
+        if given.lifeline:
+            run_child(app, given.fd)
+        else:
+            run_alone(app, f"fd://{given.fd}")
+    except TriocollectError as error:
+        sys.stderr.write(f"{given.name}: {error}\n")
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

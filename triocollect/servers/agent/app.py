@@ -1,0 +1,155 @@
+"""The agent server's routes: create a session, activate it, close it."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from triocollect.protocol.ids import EpisodeId
+from triocollect.servers.agent.loop import Surroundings, run_session
+from triocollect.servers.agent.session import Finished, Session, activated, next_step
+from triocollect.servers.identity import episode_of
+from triocollect.servers.peers import Connect, Peer, network
+from triocollect.servers.replies import attended, json_reply, refusal
+
+
+class AgentInstance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One agent of this process: base URLs of its resources server and its model server."""
+
+    resources_name: str
+    resources_url: str
+    model_url: str
+    max_steps: int = 64  # policy calls of one activation
+
+
+class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The agents that this process serves, by the names that rows call them by."""
+
+    agents: dict[str, AgentInstance]
+
+
+class OpenSession(msgspec.Struct, frozen=True):
+    """Body of POST /v1/agent_sessions."""
+
+    agent: str
+    cookie: str | None = None  # of the resources server's session
+
+
+class AgentServer:
+    """All sessions of this process, each at its latest boundary."""
+
+    def __init__(self, surroundings: Mapping[str, Surroundings]) -> None:
+        self._surroundings: Final = surroundings
+        self.sessions: Final[dict[EpisodeId, Session]] = {}
+        self._active: Final[set[EpisodeId]] = set()
+
+    async def open(self, request: Request) -> Response:
+        """POST /v1/agent_sessions. Opening an episode's session again begins it anew."""
+        body = await request.body()
+        try:
+            order = msgspec.json.decode(body, type=OpenSession)
+            episode = episode_of(request.headers)
+        except (msgspec.MsgspecError, ValueError) as error:
+            return refusal(422, "bad_request", str(error))
+        if episode is None:
+            return refusal(
+                400, "rollout_id_required", "an agent session belongs to an episode: say x-rollout-id"
+            )
+        if order.agent not in self._surroundings:
+            known = ", ".join(sorted(self._surroundings))
+            return refusal(422, "bad_request", f"there is no agent {order.agent!r} here; there are: {known}")
+        if episode in self._active:
+            return _busy(episode)
+        self.sessions[episode] = Session(episode=episode, agent=order.agent, cookie=order.cookie)
+        return json_reply({"session_id": episode.capture_key})
+
+    async def activate(self, request: Request) -> Response:
+        """POST /ng-rollout/<capture key>/v1/responses: go on from the latest boundary to the end.
+
+        The body is the row's `responses_create_params`; of a session that has begun already it is not read.
+        """
+        body = await request.body()
+        try:
+            episode = EpisodeId.parse(request.path_params["key"])
+        except ValueError as error:
+            return refusal(422, "bad_request", str(error))
+        if (session := self.sessions.get(episode)) is None:
+            return refusal(404, "no_session", f"no session of {episode.capture_key} is open")
+        if episode in self._active:
+            return _busy(episode)
+        try:
+            if session.params is None:
+                session = activated(session, msgspec.json.decode(body, type=dict[str, Raw]))
+        except (msgspec.MsgspecError, RecursionError) as error:
+            return refusal(422, "bad_request", f"responses_create_params: {error}")
+        begun = session
+        self._active.add(episode)
+        try:
+            return await attended(request, lambda: self._run(begun))
+        finally:
+            self._active.discard(episode)
+
+    async def close(self, request: Request) -> Response:
+        """POST /v1/agent_sessions/close. Closing what is not open is not a fault."""
+        try:
+            episode = episode_of(request.headers)
+        except ValueError as error:
+            return refusal(422, "bad_request", str(error))
+        closed = episode is not None and self.sessions.pop(episode, None) is not None
+        return json_reply({"closed": closed})
+
+    async def _run(self, session: Session) -> Response:
+        around = self._surroundings[session.agent]
+        session = await run_session(session, around, self._at_boundary)
+        last = next_step(session, around.max_steps)
+        assert isinstance(last, Finished)
+        cookie = {} if session.cookie is None else {"set-cookie": session.cookie}
+        return Response(last.response, media_type="application/json", headers=cookie)
+
+    async def _at_boundary(self, session: Session) -> None:
+        if session.episode in self.sessions:
+            self.sessions[session.episode] = session
+
+
+def build_app(settings: AgentSettings, connect: Connect = network) -> Starlette:
+    """The agent server as an ASGI application."""
+    peers: dict[str, Peer] = {}
+
+    def peer(name: str, url: str) -> Peer:
+        if url not in peers:
+            peers[url] = Peer(name, url, connect)
+        return peers[url]
+
+    server = AgentServer(
+        {
+            name: Surroundings(
+                resources=peer(one.resources_name, one.resources_url),
+                model=peer("policy_model", one.model_url),
+                max_steps=one.max_steps,
+            )
+            for name, one in settings.agents.items()
+        }
+    )
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        yield
+        for each in peers.values():
+            await each.aclose()
+
+    routes = [
+        Route("/v1/agent_sessions", server.open, methods=["POST"]),
+        Route("/v1/agent_sessions/close", server.close, methods=["POST"]),
+        Route("/ng-rollout/{key}/v1/responses", server.activate, methods=["POST"]),
+    ]
+    return Starlette(routes=routes, lifespan=lifespan)
+
+
+def _busy(episode: EpisodeId) -> Response:
+    return refusal(409, "duplicate_attempt", f"{episode.capture_key} is under way already")

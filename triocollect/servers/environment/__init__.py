@@ -1,0 +1,1 @@
+"""The environment server: one episode per /run, step by step."""

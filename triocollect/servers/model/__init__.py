@@ -1,0 +1,1 @@
+"""The policy model server: in front of an inference worker or of any OpenAI-compatible URL."""

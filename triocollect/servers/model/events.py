@@ -1,0 +1,51 @@
+"""Server-sent events of a streamed response, from bytes. Pure."""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+ENDINGS: Final = frozenset({"response.completed", "response.incomplete"})
+NOTHING: Final = Raw(b"null")
+FAULTS: Final = frozenset({"error", "response.failed"})
+
+
+class StreamEvent(NamedTuple):
+    """One event: its type, the Response object of those that carry one (else NOTHING), and its whole data."""
+
+    type: str
+    response: Raw
+    data: bytes
+
+
+class _Head(msgspec.Struct, frozen=True):
+    type: str = ""
+    response: Raw = NOTHING
+
+
+class EventStream:
+    """Takes the bytes as they come, in any pieces; gives whole events.
+
+    Lines end in LF or CRLF and nothing else: JSON text may hold the other line separators of Unicode.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._data: list[bytes] = []
+
+    def feed(self, data: bytes) -> Iterator[StreamEvent]:
+        """Events that are whole now. Raises msgspec.MsgspecError for data that is not JSON."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            yield from self._line(line.removesuffix(b"\r"))
+
+    def _line(self, line: bytes) -> Iterator[StreamEvent]:
+        if line.startswith(b"data:"):
+            self._data.append(line[5:].removeprefix(b" "))
+        elif not line and self._data:
+            text = b"\n".join(self._data)
+            self._data = []
+            if text != b"[DONE]":
+                head = msgspec.json.decode(text, type=_Head)
+                yield StreamEvent(head.type, head.response, text)

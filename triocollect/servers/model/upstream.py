@@ -1,0 +1,60 @@
+"""One policy call at the inference worker: asked as a stream, given back as one Response object."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import httpx
+import msgspec
+
+from triocollect.errors import PeerError, TransportError
+from triocollect.servers.model.calls import Call
+from triocollect.servers.model.events import ENDINGS, FAULTS, NOTHING, EventStream
+from triocollect.servers.peers import Peer, PeerReply, answered_badly, no_answer
+
+PATH: Final = "/responses"
+MAX_TOLD: Final = 500
+
+
+async def respond(worker: Peer, call: Call, headers: Mapping[str, str]) -> bytes:
+    """The Response object of one call, as JSON. Raises PeerError.
+
+    A worker that cannot stream and answers with plain JSON is understood too.
+    """
+    async with worker.stream(PATH, call.request, headers) as answer:
+        try:
+            if answer.status_code >= httpx.codes.BAD_REQUEST:
+                body = await answer.aread()
+                raise answered_badly(worker.name, PATH, PeerReply(answer.status_code, body, None))
+            if not answer.headers.get("content-type", "").startswith("text/event-stream"):
+                return await answer.aread()
+            return await _last_response(worker.name, answer)
+        except (httpx.HTTPError, TransportError) as error:
+            raise no_answer(worker.name, error) from error
+
+
+async def _last_response(name: str, answer: httpx.Response) -> bytes:
+    """Reads on to the stream's end when the answer is known: only then can the connection be used again."""
+    stream = EventStream()
+    ending: bytes | PeerError | None = None
+    async for data in answer.aiter_bytes():
+        if ending is None:
+            ending = _ending(name, stream, data)
+    if ending is None:
+        raise PeerError(f"{name} ended its stream before the response was complete", passing=True)
+    if isinstance(ending, PeerError):
+        raise ending
+    return ending
+
+
+def _ending(name: str, stream: EventStream, data: bytes) -> bytes | PeerError | None:
+    """What this piece of the stream decides: the response, an error, or nothing yet."""
+    try:
+        for event in stream.feed(data):
+            if event.type in FAULTS:
+                told = event.data[:MAX_TOLD].decode(errors="replace")
+                return PeerError(f"{name} failed: {told}", passing=True)
+            if event.type in ENDINGS and event.response is not NOTHING:
+                return bytes(event.response)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        return PeerError(f"{name} sent an event that is not JSON: {error}", passing=False)
+    return None

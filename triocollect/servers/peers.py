@@ -1,0 +1,113 @@
+"""How one server asks another: one httpx client per callee, no deadline of its own, no cookie jar."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Final, TypeAlias
+
+import httpx
+import msgspec
+
+from triocollect.errors import PeerError, TransportError
+from triocollect.transport import Transport
+
+Connect: TypeAlias = Callable[[str], httpx.AsyncBaseTransport]  # base URL -> how it is reached
+
+PASSING_STATUSES: Final = frozenset({408, 425, 429})  # and every 5xx: worth another try (Gym 0.7.0)
+MAX_TOLD: Final = 500  # characters of a peer's own words in our message
+
+
+def network(_base_url: str) -> httpx.AsyncBaseTransport:
+    """The real network."""
+    return Transport()
+
+
+class PeerReply(msgspec.Struct, frozen=True):
+    """A whole answer. `cookie` is what a Cookie header gives back of its Set-Cookie headers, if any."""
+
+    status: int
+    body: bytes
+    cookie: str | None
+
+
+class Peer:
+    """Another server, by the name that messages call it by.
+
+    Cookies are the caller's to keep: one client serves all episodes, and a jar would mix their sessions.
+    """
+
+    def __init__(self, name: str, base_url: str, connect: Connect) -> None:
+        self.name: Final = name
+        self._client: Final = httpx.AsyncClient(
+            base_url=base_url,
+            transport=connect(base_url),
+            trust_env=False,
+            timeout=None,  # noqa: S113  # a policy call may last hours; whoever cannot wait cancels
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        )
+
+    async def ask(self, path: str, body: bytes, headers: Mapping[str, str]) -> PeerReply:
+        """POST, any status. Raises PeerError where no whole answer came."""
+        async with self.stream(path, body, headers) as response:
+            content = await _whole(self.name, response)
+            return PeerReply(response.status_code, content, _cookie(response))
+
+    async def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> PeerReply:
+        """POST. Raises PeerError where no whole answer came or its status is 400 or above."""
+        reply = await self.ask(path, body, headers)
+        if reply.status >= httpx.codes.BAD_REQUEST:
+            raise answered_badly(self.name, path, reply)
+        return reply
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> AsyncIterator[httpx.Response]:
+        """POST, and the response while its body still comes. Raises PeerError where none came."""
+        request = self._client.build_request(
+            "POST", path, content=body, headers={"content-type": "application/json", **headers}
+        )
+        try:
+            response = await self._client.send(request, stream=True)
+        except (httpx.HTTPError, TransportError) as error:
+            raise no_answer(self.name, error) from error
+        try:
+            yield response
+        finally:
+            await response.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+
+def no_answer(name: str, error: Exception) -> PeerError:
+    """The error of a peer that did not answer, or not to the end."""
+    return PeerError(f"{name} did not answer: {str(error) or type(error).__name__}", passing=True)
+
+
+def answered_badly(name: str, path: str, reply: PeerReply) -> PeerError:
+    """The error of a peer that answered with an error, in its own words."""
+    passing = reply.status >= httpx.codes.INTERNAL_SERVER_ERROR or reply.status in PASSING_STATUSES
+    return PeerError(f"{name} answered {reply.status} to {path}: {_told(reply.body)}", passing=passing)
+
+
+async def _whole(name: str, response: httpx.Response) -> bytes:
+    try:
+        return await response.aread()
+    except (httpx.HTTPError, TransportError) as error:
+        raise no_answer(name, error) from error
+
+
+def _told(body: bytes) -> str:
+    """The peer's words without another layer of quotes, so that chains of servers stay legible."""
+    try:
+        text = msgspec.json.decode(body, type=str)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        text = body.decode(errors="replace")
+    return text if len(text) <= MAX_TOLD else text[:MAX_TOLD] + "…"
+
+
+def _cookie(response: httpx.Response) -> str | None:
+    pairs = [header.partition(";")[0].strip() for header in response.headers.get_list("set-cookie")]
+    return "; ".join(pairs) or None

@@ -1,0 +1,90 @@
+"""What every server answers alike: JSON, errors with a code, health, and nothing to a client that is gone."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+import trio
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from triocollect.errors import TriocollectError
+
+_log: Final = logging.getLogger("triocollect.servers")
+
+
+class ErrorDetail(msgspec.Struct, frozen=True):
+    """Why a request was refused: `code` is for programs, `detail` for people."""
+
+    code: str
+    detail: str
+    phase: str | None = None
+    operation: int | None = None
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    """`{"error": {"code", "detail", "phase", "operation"}}`."""
+
+    error: ErrorDetail
+
+
+class Gone(Response):
+    """The answer to a client that has hung up: not a byte."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  # ASGI's own signature
+        return
+
+
+def json_reply(body: object, status: int = 200) -> Response:
+    """Any value that msgspec encodes, as JSON."""
+    return Response(msgspec.json.encode(body), status, media_type="application/json")
+
+
+def refusal(status: int, code: str, detail: str) -> Response:
+    """An error with a code: the request was understood and is not carried out."""
+    return json_reply(ErrorBody(ErrorDetail(code, detail)), status)
+
+
+def broken(detail: str) -> Response:
+    """500 with a JSON string, which is how Gym 0.7.0's servers say that the work itself broke."""
+    return json_reply(detail, 500)
+
+
+async def attended(request: Request, work: Callable[[], Awaitable[Response]]) -> Response:
+    """What `work` answers, for as long as the client listens.
+
+    A client that hangs up cancels the work; the HTTP server below cancels nothing by itself. The body of the
+    request must have been read before. Whatever the work raises becomes a 500 that names it.
+    """
+    reply: Response = Gone()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_hang_up, request, nursery.cancel_scope)
+        reply = await _answered(work)
+        nursery.cancel_scope.cancel()
+    return reply
+
+
+async def _hang_up(request: Request, scope: trio.CancelScope) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+async def _answered(work: Callable[[], Awaitable[Response]]) -> Response:
+    try:
+        return await work()
+    except TriocollectError as error:
+        return broken(str(error))
+    except Exception as error:  # noqa: BLE001  # one request's fault must not end the others'
+        _log.error("%s: %s", type(error).__name__, error)  # a terminal gets no traceback
+        return broken(f"{type(error).__name__}: {error}")
+
+
+async def _healthy(_request: Request) -> Response:
+    return json_reply({"status": "ok"})
+
+
+HEALTH: Final = tuple(Route(path, _healthy) for path in ("/", "/livez", "/readyz", "/healthz", "/health"))

@@ -1,0 +1,93 @@
+"""One server as a process: its application on hypercorn's trio worker, and when it ends."""
+
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from functools import partial
+from importlib import import_module
+from typing import Final, TypeAlias, cast
+
+import msgspec
+import trio
+from hypercorn.config import Config
+from hypercorn.trio import serve
+from hypercorn.typing import ASGIFramework
+from starlette.applications import Starlette
+
+from triocollect.errors import UsageError
+from triocollect.servers import KINDS
+from triocollect.servers.replies import HEALTH
+
+Ending: TypeAlias = Callable[[], Awaitable[None]]  # returns when the server is to end
+
+BACKLOG: Final = 4096
+KEEP_ALIVE_S: Final = 75
+MAX_HEAD_BYTES: Final = 1 << 20
+GRACE_S: Final = 3.0  # for requests in flight when a server ends by itself
+ORPHANED_GRACE_S: Final = 0.5  # and when its owner is gone
+LAST_RESORT_S: Final = 5  # after which the kernel ends a process that could not end itself
+STDIN: Final = 0
+
+
+def make_app(kind: str, settings: bytes) -> Starlette:
+    """The application of one kind from its settings as JSON. Raises UsageError for what it does not take."""
+    if kind not in KINDS:
+        raise UsageError(f"there is no server {kind!r}; there are: {', '.join(KINDS)}")
+    module = import_module(f"triocollect.servers.{kind}.app")
+    try:
+        decoded = msgspec.json.decode(settings, type=getattr(module, f"{kind.capitalize()}Settings"))
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"settings of the {kind} server: {error}") from error
+    app: Starlette = module.build_app(decoded)
+    app.router.routes.extend(HEALTH)
+    return app
+
+
+async def serve_app(
+    app: Starlette,
+    bind: str,
+    until: Ending,
+    *,
+    grace_s: float = GRACE_S,
+    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve on `host:port` or `fd://N` until `until` returns; requests in flight then have `grace_s`."""
+    config = Config()
+    config.bind = [bind]
+    config.backlog = BACKLOG
+    config.keep_alive_timeout = KEEP_ALIVE_S
+    config.keep_alive_max_requests = 1 << 62
+    config.h11_max_incomplete_size = MAX_HEAD_BYTES
+    config.graceful_timeout = grace_s
+    config.accesslog = None
+    config.loglevel = "WARNING"
+    framework = cast("ASGIFramework", app)  # hypercorn spells ASGI's messages out, starlette does not
+    await serve(framework, config, shutdown_trigger=until, task_status=task_status, mode="asgi")
+
+
+async def owner_gone() -> None:
+    """Wait for the end of standard input, a pipe that only the owner of this process holds.
+
+    From then on an alarm stands behind the orderly end: a server that hangs is no reason to stay.
+    """
+    async with trio.lowlevel.FdStream(os.dup(STDIN)) as lifeline:
+        while await lifeline.receive_some():
+            pass
+    signal.alarm(LAST_RESORT_S)
+
+
+async def told_to_end() -> None:
+    """Wait for SIGTERM or SIGINT."""
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as arrivals:
+        async for _ in arrivals:
+            return
+
+
+def run_child(app: Starlette, fd: int) -> None:
+    """Serve on a listening socket that the owner handed down, for as long as the owner lives."""
+    trio.run(partial(serve_app, app, f"fd://{fd}", owner_gone, grace_s=ORPHANED_GRACE_S))
+
+
+def run_alone(app: Starlette, bind: str) -> None:
+    """Serve on `host:port` or `fd://N` until SIGTERM or SIGINT."""
+    trio.run(serve_app, app, bind, told_to_end)
