@@ -13,7 +13,7 @@ TriocollectError                 1   an internal error unless a subclass says ot
 │   └── DamageError              4   a file of an earlier run cannot be continued from
 ├── DeploymentError              1   a server of the embedded deployment did not start, or ended
 ├── PeerError                    1   a server that another server asked failed it (one episode's fate)
-├── StorageError             1   a file cannot be read, written or made durable
+├── StorageError                 1   a file cannot be read, written or made durable
 └── TransportError               1   a request brought no usable reply (one row's fate, not a run's)
     ├── NotSentError             1   no byte of the request can have arrived
     ├── ReplyLostError           1   the request may have arrived; no whole reply came

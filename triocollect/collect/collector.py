@@ -11,13 +11,14 @@ from triocollect.collect.dispatch import Counts, Fleet, HandOver, fly
 from triocollect.collect.earlier import Files
 from triocollect.collect.finish import aggregate, nothing_to_do, report_of
 from triocollect.collect.lock import LockedOutput, lock_output
+from triocollect.collect.resume import Standing
 from triocollect.collect.send import CALLERS_OWN, Dispatch, Send, to_function, to_servers
 from triocollect.collect.set_out import Outset, set_out
 from triocollect.collect.sinks import Blocking, in_a_thread
 from triocollect.collect.whereto import ask_head, bring_up, is_embedded, look_up
 from triocollect.config.settings import Config
 from triocollect.durable import AppendFile
-from triocollect.events import Event, Listener, Note, RunStarted
+from triocollect.events import Event, Listener, Note, Resumed, RunStarted
 from triocollect.flight.budget import RetryBudget, TimeBudget
 from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
@@ -101,6 +102,7 @@ async def _collect(
             done=standing.done_expected,
             given_up=given_up,
             concurrency=config.dispatch.concurrency,
+            resumed=_resumed(standing) if outset.resumed else None,
         )
     )
     fleet = _fleet(order, routing, outset)
@@ -114,6 +116,17 @@ async def _collect(
             order.tell(Note(fault, "warning"))
     seconds = trio.current_time() - began
     return report_of(outset, fleet.counts, fleet.retries, config.output, seconds=seconds)
+
+
+def _resumed(standing: Standing) -> Resumed:
+    lines, rows = standing.prior_attempts
+    return Resumed(
+        failures=lines,
+        failed=rows,
+        terminal=standing.terminal,
+        exhausted=standing.exhausted,
+        max_attempts=standing.max_rollout_attempts,
+    )
 
 
 def _fleet(order: Order, routing: Routing | None, outset: Outset) -> Fleet:

@@ -23,11 +23,13 @@ from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
 from triocollect.gym.records import encode_record
 from triocollect.gym.routing import Target
+from triocollect.metrics import RewardMean
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.rows.types import Row
 
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 30.0
+_REWARD_CLUSTERS: Final = 1024  # the interval is exact up to so many tasks, and memory is bounded
 DRIFT_KEY: Final = "_ng_accepted_drift"
 
 
@@ -55,9 +57,7 @@ class Counts:
     failed: dict[RowKey, str]  # rows whose last word is a failure, of all runs
     succeeded_now: int = 0
     failed_now: int = 0
-    recovered: int = 0  # rows that had failed before and succeeded now
-    rewards: int = 0
-    reward_sum: float = 0.0
+    rewards: RewardMean = field(factory=lambda: RewardMean(_REWARD_CLUSTERS))
 
 
 @define
@@ -164,10 +164,9 @@ def _succeed(fleet: Fleet, flight: Flight, success: Success) -> Result:
     fleet.ledger.replied(row.key)
     fleet.time.finished(flight.seconds)
     counts.succeeded_now += 1
-    counts.recovered += counts.failed.pop(row.key, None) is not None
+    counts.failed.pop(row.key, None)
     if success.reward is not None:
-        counts.rewards += 1
-        counts.reward_sum += success.reward
+        counts.rewards.add(row.key.task, success.reward)
     fleet.tell(RowSucceeded(row.key, episode, row.agent, success.reward, flight.seconds))
     return Result(row.key, episode, "output", line[:-1], success.reward, None)
 

@@ -23,7 +23,7 @@ class Standing:
         self.done: Final = output.done
         self._tried: Final = sidecar.tried
         self._attempts: Final = output.attempts
-        self._max_rollout_attempts: Final = max_rollout_attempts
+        self.max_rollout_attempts: Final = max_rollout_attempts
         self.expected = self.done_expected = self.terminal = self.exhausted = 0
         self.failed: Final[dict[RowKey, str]] = {}  # rows of the data set whose last word is a failure
         self.unknown: Final = KeySet()  # finished rows that the data set does not have
@@ -38,7 +38,7 @@ class Standing:
             elif (tried := self._tried.get(row.key)) is not None:
                 self.failed[row.key] = tried.failure_class
                 self.terminal += tried.terminal
-                self.exhausted += not tried.terminal and tried.lines >= self._max_rollout_attempts
+                self.exhausted += not tried.terminal and tried.lines >= self.max_rollout_attempts
                 if tried.elapsed_s is not None and self.is_left(row.key):
                     self._elapsed[row.key] = tried.elapsed_s
         if self.done_expected < len(self.done):
@@ -51,7 +51,7 @@ class Standing:
         if key in self.done:
             return False
         tried = self._tried.get(key)
-        return tried is None or (not tried.terminal and tried.lines < self._max_rollout_attempts)
+        return tried is None or (not tried.terminal and tried.lines < self.max_rollout_attempts)
 
     def used_attempts(self) -> dict[RowKey, int]:
         """The highest attempt that any file knows, for rows that are left and were tried."""
