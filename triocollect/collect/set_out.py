@@ -121,6 +121,7 @@ def _run_file(start: _Start, draft: Draft, rows: Materialized) -> RunFile:
         start.warn(fault)
     accepted = frozenset[str](config.output.accept_drift)
     if earlier is None:
+        draft.flush()
         return adopt(start.files.materialized, draft.draft_path, rows, fields, accepted)
     return agree(earlier, rows, fields, accepted)
 

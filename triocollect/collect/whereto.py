@@ -16,7 +16,7 @@ from triocollect.gym.routing import Router, Routing, SingleServer
 from triocollect.rows.materialize import Materialized
 from triocollect.transport import Transport
 
-_TRUE: Final = {"1", "true", "yes", "on"}
+_FALSE: Final = {"", "0", "false"}  # Gym 0.7.0: any other text waives the pairing
 _NOT_YET: Final = Address("127.0.0.1", 9)  # names are checked before anything is started; ports come with it
 
 
@@ -55,5 +55,5 @@ async def ask_head(config: Config, transport: Transport, head: str) -> Router:
 def _router(config: Config, tree: GymConfig) -> Router:
     if faults := fields_unsupported(tree):
         raise UsageError("\n".join(faults))
-    waived = os.environ.get("NEMO_GYM_ALLOW_UNSUPPORTED_PAIRING", "").strip().lower() in _TRUE
+    waived = os.environ.get("NEMO_GYM_ALLOW_UNSUPPORTED_PAIRING", "").strip().lower() not in _FALSE
     return Router(tree, config.routing, allow_unsupported_pairing=waived)
