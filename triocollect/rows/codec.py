@@ -53,8 +53,7 @@ def decode_object(text: bytes) -> JsonObject:
         raise UsageError(_TOO_DEEP) from None
     if type(value) is not dict:
         raise UsageError(f"a row is a JSON object, and this is {name_of(value)}")
-    # Counting is quick and nearly always enough: what has few brackets cannot be deep.
-    if text.count(b"[") + text.count(b"{") > MAX_DEPTH and _is_deep(value):
+    if _may_be_deep(text) and _is_deep(value):
         raise UsageError(_TOO_DEEP)
     return value
 
@@ -86,6 +85,12 @@ def name_of(value: Json) -> str:
             return "a list"
         case _:
             return "an object"
+
+
+def _may_be_deep(text: bytes) -> bool:
+    # What has few brackets is not deep. Taking them out and measuring beats `count` four times, because
+    # `replace` skips what is between them with memchr.
+    return 2 * len(text) - len(text.replace(b"[", b"")) - len(text.replace(b"{", b"")) > MAX_DEPTH
 
 
 def _is_deep(value: Json) -> bool:

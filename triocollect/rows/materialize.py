@@ -8,16 +8,16 @@ import msgspec
 from triocollect.config.settings import InputConfig, RoutingConfig
 from triocollect.durable import Draft
 from triocollect.errors import ConfigError, DamageError, InputError, UsageError
-from triocollect.protocol.values import JsonObject
 from triocollect.rows.codec import decode_object
-from triocollect.rows.expand import AgentOf, Agents, Expansion
+from triocollect.rows.expand import Expansion
 from triocollect.rows.layout import InOrder, Interleaved, Layout
 from triocollect.rows.notes import notes_of
 from triocollect.rows.problems import Problems
 from triocollect.rows.prompt import load_prompt
 from triocollect.rows.skills import load_skills
-from triocollect.rows.source import MAX_LINE_BYTES, READ_BYTES, Line, Source
+from triocollect.rows.source import MAX_LINE_BYTES, READ_BYTES, Source
 from triocollect.rows.types import Route, Row, parse_row
+from triocollect.rows.ways import AgentOf, Agents
 
 
 class Materialized(msgspec.Struct, frozen=True):
@@ -61,11 +61,12 @@ def draft_rows(
     draft = Draft(destination)
     try:
         layout = Interleaved(draft) if settings.interleave_repeats else InOrder(draft)
-        routes = _write(source, expansion, layout, settings.limit)
+        _write(source, expansion, layout, settings.limit)
         digest = layout.finish()
     except BaseException:
         draft.discard()
         raise
+    routes = expansion.ways.routes
     return draft, Materialized(
         rows=sum(routes.values()),
         sha256=digest,
@@ -75,18 +76,20 @@ def draft_rows(
     )
 
 
-def _write(source: Source, expansion: Expansion, layout: Layout, limit: int | None) -> dict[Route, int]:
-    path, routes = str(source.path), dict[Route, int]()
+def _write(source: Source, expansion: Expansion, layout: Layout, limit: int | None) -> None:
+    path = str(source.path)
     problems, refusals = Problems(path), Problems(path)
     for number, line in enumerate(source.lines()):
         digest = expansion.tasks.digest(line.text)
         if limit and number >= limit:
             continue  # read on: what the whole input is does not depend on the limit
-        row = _object(line, path)
         try:
-            for route, key in expansion.rows_of(row, line.number, digest):
-                layout.add(row, key.rollout)
-                routes[route] = routes.get(route, 0) + 1
+            row = decode_object(line.text)
+        except UsageError as fault:
+            raise InputError(str(fault), path=path, line=line.number, offset=line.offset) from None
+        try:
+            for rollout in expansion.rows_of(row, line.number, digest):
+                layout.add(row, rollout)
         except ConfigError as refusal:
             refusals.add(str(refusal), line, number)
         except UsageError as fault:
@@ -96,14 +99,6 @@ def _write(source: Source, expansion: Expansion, layout: Layout, limit: int | No
         raise InputError("\n".join(clashes), path=path)
     if told := refusals.told():
         raise ConfigError(*(f"{path}: {sentence}" for sentence in told))
-    return routes
-
-
-def _object(line: Line, path: str) -> JsonObject:
-    try:
-        return decode_object(line.text)
-    except UsageError as fault:
-        raise InputError(str(fault), path=path, line=line.number, offset=line.offset) from None
 
 
 def read_rows(path: Path) -> Iterator[Row]:

@@ -51,9 +51,9 @@ def _found(source: Source, expansion: Expansion) -> Iterator[str]:
         yield f"{source.path} begins with a byte order mark, which was skipped"
     if source.blank_lines:
         yield f"{source.path} has {source.blank_lines} blank line(s), which were skipped"
-    if expansion.overridden:
-        pairs = sorted(expansion.overridden)
+    if expansion.ways.overridden:
+        pairs = sorted(expansion.ways.overridden)
         more = f" and {len(pairs) - _NAMED} more" if len(pairs) > _NAMED else ""
         yield f"agent_map overrode agent_ref values already present in the data: {pairs[:_NAMED]}{more}"
-    if unused := expansion.repeats.unused:
+    if unused := expansion.ways.repeats.unused:
         yield f"num_repeats names agents that never appeared in input rows (a typo?): {unused}"

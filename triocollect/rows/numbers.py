@@ -12,6 +12,7 @@ from triocollect.rows.codec import is_integer
 TASK_INDEX: Final = "_ng_task_index"
 ROLLOUT_INDEX: Final = "_ng_rollout_index"
 
+_HASH_BYTES: Final = 1 << 14
 _KEPT_BYTES: Final = 16  # of a digest; 128 bits: no two lines of any real file share them
 
 
@@ -25,14 +26,16 @@ class TaskNumbers:
     def __init__(self, *, gym: bool) -> None:
         self._gym: Final = gym
         self._index_of: Final[dict[int, int]] = {}
-        self._digests: Final = sha256()
+        self._digests, self._unhashed = sha256(), bytearray()
 
     def digest(self, text: bytes) -> bytes:
         """The identity of a line. Each line of the file is passed once, in order, for `of_all`."""
         if not self._gym and not text.endswith(b"\n"):
             text += b"\n"
         digest = sha256(text).digest()
-        self._digests.update(digest)
+        self._unhashed += digest
+        if len(self._unhashed) >= _HASH_BYTES:
+            self._hash()
         return digest
 
     def index(self, digest: bytes) -> int:
@@ -43,7 +46,12 @@ class TaskNumbers:
     @property
     def of_all(self) -> str:
         """Hex SHA-256 over the digests of all lines: what the whole input is."""
+        self._hash()
         return self._digests.hexdigest()
+
+    def _hash(self) -> None:
+        self._digests.update(self._unhashed)
+        self._unhashed.clear()
 
 
 class RolloutNumbers:
@@ -63,7 +71,7 @@ class RolloutNumbers:
             rollout = self._dense[task]
             self._dense[task] = rollout + 1
             return rollout
-        rollout, first = self._beyond.pop(task, (0, line))
+        rollout, first = self._beyond.pop(task, (0, line)) if self._beyond else (0, line)
         if task == len(self._dense):
             self._dense.append(rollout + 1)
             self._lines.append(first)

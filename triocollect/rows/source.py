@@ -10,7 +10,9 @@ import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from triocollect.errors import InputError
 
@@ -20,7 +22,7 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
-class Line(NamedTuple):
+class Line(msgspec.Struct, frozen=True, gc=False):
     """One line that is not blank. Places are those of the unpacked text where the file is gzipped."""
 
     number: int  # physical, from 1

@@ -5,12 +5,12 @@ new keys are those of Gym 0.7.0.
 """
 
 import json
-from collections.abc import Mapping
 from typing import Final
 
 from triocollect.errors import UsageError
 from triocollect.protocol.values import Json, JsonObject
 from triocollect.rows.codec import name_of
+from triocollect.rows.ways import Names
 
 AGENT_REF: Final = "agent_ref"
 TASK_SOURCE: Final = "task_source"
@@ -18,7 +18,7 @@ ENVIRONMENT_SERVER: Final = "_ng_environment_server"
 PARAMS: Final = "responses_create_params"
 
 
-def text_of(row: JsonObject, field: str) -> str | None:
+def _text_of(row: JsonObject, field: str) -> str | None:
     """The text in a field; None where it is absent or null."""
     value = row.get(field)
     if value is None or type(value) is str:
@@ -26,7 +26,7 @@ def text_of(row: JsonObject, field: str) -> str | None:
     raise UsageError(f"{field} must be a string, and is {name_of(value)}")
 
 
-def agent_of(row: JsonObject) -> str | None:
+def _agent_of(row: JsonObject) -> str | None:
     """`agent_ref.name`."""
     reference = row.get(AGENT_REF)
     if reference is None:
@@ -39,26 +39,22 @@ def agent_of(row: JsonObject) -> str | None:
     raise UsageError(f"{AGENT_REF}.name must be a string, and is {name_of(name)}")
 
 
-def is_task(row: JsonObject) -> bool:
-    """Whether this has the shape of a materialised task, which is sent as an episode."""
-    return "task_input" in row and type(row.get("task_id")) is dict
+def names_of(row: JsonObject) -> Names:
+    """What of a row decides where it goes.
 
-
-def taskset_of(row: JsonObject) -> str | None:
-    """`task_id.taskset` of a materialised task; a row without one is treated as flat."""
+    It is a materialised task when `task_id` is an object and there is a `task_input`; one without a taskset
+    is treated as flat until it is sent.
+    """
     task_id = row.get("task_id")
-    if type(task_id) is not dict or "task_input" not in row:
-        return None
-    taskset = task_id.get("taskset")
-    return taskset if isinstance(taskset, str) and taskset else None
-
-
-def mapped_agent(agent: str | None, source: str | None, agent_map: Mapping[str, str]) -> str | None:
-    """Where `agent_map` sends a row: by its agent, else by its source, else by `_default`."""
-    for key in (agent, source, "_default"):
-        if key is not None and key in agent_map:
-            return agent_map[key]
-    return None
+    is_task = type(task_id) is dict and "task_input" in row
+    taskset = task_id.get("taskset") if is_task and type(task_id) is dict else None
+    return (
+        _agent_of(row),
+        _text_of(row, TASK_SOURCE),
+        taskset if type(taskset) is str and taskset else None,
+        _text_of(row, ENVIRONMENT_SERVER),
+        is_task,
+    )
 
 
 def params_of(row: JsonObject) -> JsonObject:
