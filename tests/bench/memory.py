@@ -3,9 +3,10 @@
 `<rows>x<bytes>`: so many rows, and replies of so many bytes; in `1000000x2k` inputs of so many bytes, where
 the run is ended after its first 20,000 rows were sent, as it is the rows not yet sent that matter there.
 
-Peaks are VmHWM. `rss_growth_bytes` is the peak above that of the same command on a single row, so what the
-interpreter and the imports take is not in it, and materialising is. `bytes_per_row` is what each further row
-adds: the difference to the peak on a tenth of the rows, by the difference in rows.
+Peaks are VmHWM. `rss_growth_bytes` is the peak above that of the same command on a single row with a reply of
+8 kB, so what the interpreter and the imports take is not in it; materialising is, and what large replies take
+while they are on their way. `bytes_per_row` is what each further row adds: the difference to the peak on a
+tenth of the rows, by the difference in rows.
 """
 
 from pathlib import Path
@@ -16,6 +17,8 @@ from tests.bench.data import write_rows
 from tests.bench.harness import Figures, Plan, Result, medians, scratch, started, told
 from tests.bench.serving import stub
 
+_SMALL_REPLY_BYTES: Final = 8_000
+
 
 class Load(NamedTuple):
     """Sizes of a case, in bytes, and after how many rows sent it is ended; None: not."""
@@ -23,7 +26,7 @@ class Load(NamedTuple):
     rows: int
     quick_rows: int
     row_bytes: int = 2_000
-    reply_bytes: int = 8_000
+    reply_bytes: int = _SMALL_REPLY_BYTES
     sent: int | None = None
     quick_sent: int | None = None
 
@@ -47,13 +50,13 @@ def measure_case(case: str, plan: Plan) -> Result:
         for count, path in inputs.items():
             write_rows(path, count, load.row_bytes)
 
-        def peak(count: int) -> int:
+        def peak(count: int, reply_bytes: int = load.reply_bytes) -> int:
             end_after = sent if sent is not None and sent < count else None
             with scratch() as home:
-                return _peak_rss_bytes(inputs[count], home, load.reply_bytes, end_after)
+                return _peak_rss_bytes(inputs[count], home, reply_bytes, end_after)
 
         def one() -> Figures:
-            alone, tenth, whole = peak(1), peak(rows // 10), peak(rows)
+            alone, tenth, whole = peak(1, _SMALL_REPLY_BYTES), peak(rows // 10), peak(rows)
             return {
                 "rss_growth_bytes": whole - alone,
                 "bytes_per_row": (whole - tenth) / (rows - rows // 10),
