@@ -1,0 +1,227 @@
+"""`run` on the command line: flags, overrides, refusals, the dry run."""
+
+import json
+import re
+
+import pytest
+
+from triocollect.__main__ import main
+
+DURATION = "needs a duration (a number, or text with a unit: 90s, 15m, 2h)"
+FLAGS = [
+    "--input",
+    "--output",
+    "--concurrency",
+    "--num-repeats",
+    "--limit",
+    "--agent",
+    "--interleave-repeats",
+    "--num-repeats-add-seed",
+    "--prompt-config",
+    "--temperature",
+    "--top-p",
+    "--max-output-tokens",
+    "--config",
+    "--head-server",
+    "--environment-url",
+    "--participant",
+    "--model",
+    "--model-url",
+    "--model-api-key-file",
+    "--resume",
+    "--overwrite",
+    "--accept-drift",
+    "--wait-for-lock",
+    "--max-attempts",
+    "--row-timeout",
+    "--connect-timeout",
+    "--max-reply-bytes",
+    "--dispatch-budget",
+    "--drain-margin",
+    "--longest-first",
+    "--require-complete",
+    "--disable-aggregation",
+    "--checkpoint-dir",
+    "--checkpoint-every",
+    "--checkpoint-timeout",
+    "--grace",
+    "--preempt-exit-code",
+    "--control-token-file",
+    "--progress",
+    "--json",
+    "--dry-run",
+]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("CONCURRENCY", "CONFIG", "DEBUG"):
+        monkeypatch.delenv("TRIOCOLLECT_" + name, raising=False)
+    row = {"responses_create_params": {"input": "2+2"}, "agent_ref": {"name": "numeric_agent"}}
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row | {"n": n}) + "\n" for n in range(3)))
+    return tmp_path
+
+
+def dry(*tokens):
+    return main(["run", "-i", "rows.jsonl", "-o", "out.jsonl", "--dry-run", *tokens])
+
+
+@pytest.mark.parametrize("command", ["run", "materialize"])
+def test_help_lists_exactly_the_promised_flags(command, capsys):
+    assert main([command, "--help"]) == 0
+    page = capsys.readouterr().out
+    listed = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", page, re.MULTILINE)
+    assert sorted(listed) == sorted(FLAGS)
+    assert re.findall(r"^  (-\w), ", page, re.MULTILINE) == ["-i", "-r", "-n", "-a", "-o", "-c"]
+    assert "Examples:" in page
+    assert "Exit codes:" in page
+
+
+def test_a_dry_run_says_what_would_go_where_and_leaves_nothing(folder, capsys):
+    assert dry("-c", "7", "-r", "2") == 0
+    told = capsys.readouterr().out
+    assert "concurrency = 7  (--concurrency (command line))" in told
+    assert "max_attempts = 3  (default)" in told
+    assert "Would send 6 rows, 7 at a time" in told
+    assert (
+        "6 to the embedded deployment (environment server numeric_environment, agent numeric_agent)" in told
+    )
+    assert [path.name for path in folder.iterdir()] == ["rows.jsonl"]
+
+
+def test_a_dry_run_names_the_one_server(capsys):
+    assert dry("--environment-url", "http://127.0.0.1:9/") == 0
+    assert "3 to http://127.0.0.1:9/run (agent numeric_agent)" in capsys.readouterr().out
+
+
+def test_flags_and_gyms_overrides_mix(folder, capsys):
+    tokens = ["+input_jsonl_fpath=rows.jsonl", "+output_jsonl_fpath=y.jsonl", "++num_samples_in_parallel=8"]
+    assert main(["run", *tokens, "--limit", "2", "--dry-run", "--num-repeats-add-seed"]) == 0
+    told = capsys.readouterr().out
+    assert "Would send 2 rows, 8 at a time" in told
+    assert "concurrency = 8  (++num_samples_in_parallel (command line))" in told
+    assert "num_repeats_add_seed = true" in told
+
+
+def test_gyms_long_flags_are_aliases(capsys):
+    tokens = ["--input-jsonl-fpath", "rows.jsonl", "--output-jsonl-fpath=y.jsonl", "--resume-from-cache"]
+    assert main(["run", *tokens, "--dry-run"]) == 0
+    assert "resume = must  (--resume-from-cache (command line))" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        (["--resume"], "resume = must"),
+        (["--resume", "auto"], "resume = auto"),
+        (["--resume=never"], "resume = never"),
+        (["--resume", "--limit", "1"], "resume = must"),
+        (["+resume_from_cache=false"], "resume = never"),
+        (["--interleave-repeats"], "interleave_repeats = true"),
+        (["--interleave-repeats=false"], "interleave_repeats = false"),
+        (["--accept-drift", "input", "--accept-drift", "limit"], "accept_drift = ["),
+        (["--participant", "environment=http://e:1"], "participant = [[environment, http://e:1]]"),
+        (["+agent_map={_default: numeric_agent}"], "agent_map = {_default: numeric_agent}"),
+        (["+responses_create_params.metadata.x=y"], "responses_create_params = {metadata: {x: y}}"),
+        (["+dispatch_budget_s=15m"], "dispatch_budget = 900.0"),
+    ],
+)
+def test_a_spelling_means(tokens, said, capsys):
+    assert dry(*tokens) == 0
+    assert said in capsys.readouterr().out
+
+
+def test_all_problems_come_at_once_with_where_they_come_from(folder, monkeypatch, capsys):
+    (folder / "run.toml").write_text("concurency = 5\nrow_timeout = '3'\n")
+    monkeypatch.setenv("TRIOCOLLECT_MAX_ATTEMPTS", "many")
+    assert main(["run", "--config", "run.toml", "-c", "3.9", "stray", "+limit=x"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines() == [
+        "triocollect: stray: neither a flag nor an override (key=value)",
+        "triocollect: concurency in run.toml: is no setting; did you mean concurrency?",
+        f"triocollect: row_timeout in run.toml: {DURATION}, not '3'",
+        "triocollect: TRIOCOLLECT_MAX_ATTEMPTS (environment): needs a whole number, not 'many'",
+        "triocollect: --concurrency (command line): needs a whole number, not '3.9'",
+        "triocollect: +limit (command line): needs a whole number, not 'x'",
+        "triocollect: input: is missing; give -i/--input FILE",
+        "triocollect: output: is missing; give -o/--output FILE",
+    ]  # fmt: skip
+
+
+def test_a_key_of_gym_that_nobody_knows_is_noted_and_no_more(capsys):
+    assert dry("+unheard_of=1", "+retain_results_in_memory=false") == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "note: +unheard_of (command line): is no setting",
+        "note: +retain_results_in_memory (command line) has no effect: results are never kept in memory",
+    ]
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        ["policy_api_key=hush"],
+        ["--model-api-key", "hush"],
+        ["--model-api-key=hush"],
+        ["--policy-api-key=hush"],
+    ],
+)
+def test_a_key_on_the_command_line_is_refused_and_never_repeated(tokens, capsys):
+    assert dry(*tokens) == 2
+    captured = capsys.readouterr()
+    assert "--model-api-key-file" in captured.err
+    assert "hush" not in captured.err + captured.out
+
+
+def test_a_misspelt_flag_gets_a_hint(capsys):
+    assert dry("--concurency", "5") == 2
+    assert "--concurrency" in capsys.readouterr().err
+
+
+def test_a_flag_without_its_value_is_a_usage_error(capsys):
+    assert main(["run", "-i"]) == 2
+    assert "requires an argument" in capsys.readouterr().err
+
+
+def test_a_flag_given_twice_is_a_usage_error(capsys):
+    assert dry("--limit", "1", "--limit", "2") == 2
+    assert "--limit" in capsys.readouterr().err
+
+
+def test_a_checkpoint_directory_is_refused_in_this_version(folder, capsys):
+    assert dry("--checkpoint-dir", "ckpt") == 2
+    assert "checkpoints are not in this version" in capsys.readouterr().err
+    assert not (folder / "ckpt").exists()
+
+
+def test_an_input_that_is_not_there_is_bad_input(capsys):
+    assert main(["run", "-i", "nowhere.jsonl", "-o", "out.jsonl", "--dry-run"]) == 2
+    assert "nowhere.jsonl" in capsys.readouterr().err
+
+
+def test_a_row_that_no_server_takes_is_told_before_anything_is_sent(folder, capsys):
+    (folder / "rows.jsonl").write_text('{"responses_create_params":{},"agent_ref":{"name":"numric_agent"}}\n')
+    assert dry() == 2
+    assert "numric_agent" in capsys.readouterr().err
+
+
+def test_the_command_that_nobody_knows_gets_a_hint(capsys):
+    assert main(["runn"]) == 2
+    assert "run" in capsys.readouterr().err
+
+
+def test_without_a_command_the_commands_are_listed(capsys):
+    assert main([]) == 0
+    listed = re.findall(r"^  ([a-z]+) ", capsys.readouterr().out, re.MULTILINE)
+    assert [name for name in listed if name != "triocollect"] == [
+        "aggregate", "demo", "materialize", "run", "serve", "status",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["run", "materialize", "status", "aggregate", "serve", "demo"])
+def test_every_help_ends_with_examples_and_exit_codes(command, capsys):
+    assert main([command, "--help"]) == 0
+    page = capsys.readouterr().out
+    assert f"triocollect {command}" in page.partition("Examples:")[2]
+    assert "\n  2  " in page.partition("Exit codes:")[2]

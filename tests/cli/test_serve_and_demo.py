@@ -1,0 +1,58 @@
+"""`serve` and `demo`, as processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from triocollect.__main__ import main
+
+PROGRAM = [sys.executable, "-m", "triocollect"]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        (["everything"], "WHAT must be one of all, environment"),
+        (["--port", "http"], "--port (command line): needs a whole number"),
+        (["--model-url", "host:1"], "--model-url (command line): needs an http:// or https:// URL"),
+        (["agent", "--peer", "counter=http://h:1"], "give --peer NAME=URL"),
+        (["agent", "--peer", "counter"], "--peer counter (command line)"),
+        (["model", "--model-url", "http://h:1", "--model-api-key-file", "nowhere"], "nowhere cannot be read"),
+    ],
+)
+def test_what_cannot_be_served_is_told(tokens, words, capsys):
+    assert main(["serve", *tokens]) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.processes
+def test_one_server_alone_answers_and_ends_on_term():
+    with subprocess.Popen([*PROGRAM, "serve", "counter"], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        url = server.stdout.readline().strip().removeprefix("serving counter: ")
+        with urllib.request.urlopen(f"{url}/livez", timeout=30) as answer:
+            assert answer.status == 200
+        server.send_signal(signal.SIGTERM)
+    assert server.returncode == 0
+
+
+@pytest.mark.processes
+def test_the_demo_is_killed_and_loses_nothing(tmp_path):
+    environ = {**os.environ, "TRIOCOLLECT_CONCURRENCY": "1"}  # which is of no meaning to the demo
+    told = subprocess.run(
+        [*PROGRAM, "demo", "--keep", str(tmp_path / "demo")],
+        capture_output=True, text=True, timeout=300, check=False, env=environ,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert told.stdout.count("   yes  ") == 4
+    keys = [
+        (record["_ng_task_index"], record["_ng_rollout_index"])
+        for record in map(json.loads, (tmp_path / "demo" / "out.jsonl").read_text().splitlines())
+    ]
+    assert sorted(keys) == [(task, 0) for task in range(64)]
+    assert main(["demo", "--keep", str(tmp_path / "demo")]) == 2

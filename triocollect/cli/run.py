@@ -1,0 +1,88 @@
+"""`triocollect run`."""
+
+import sys
+from typing import TextIO
+
+import msgspec
+import trio
+
+from triocollect.cli import say
+from triocollect.cli.app import command
+from triocollect.cli.flags import Flags, Overrides, settle
+from triocollect.config.load import Resolved
+from triocollect.config.settings import Config
+from triocollect.errors import UsageError
+from triocollect.report.run_report import Report
+
+ABOUT = """Every setting can also be an environment variable (TRIOCOLLECT_CONCURRENCY=8), a line of a settings
+file (--config), or one of Gym's own overrides (+limit=5, ++num_samples_in_parallel=8), which take the rest of
+Gym's fields too: agent_map, fan_out, environment_routing_mode and so on.
+The command line wins over the environment, the environment over the file. Times: 90, 90s, 15m, 2h.
+Sizes: 1000000, 256MiB, 2GB."""
+EPILOGUE = """Examples:
+  triocollect run -i rows.jsonl -o out.jsonl
+  triocollect run -i rows.jsonl -o out.jsonl --limit 5 --dry-run
+  triocollect run -i rows.jsonl -o out.jsonl --environment-url http://host:8000
+  triocollect run --config run.toml --head-server http://host:11000 -r 4 -c 64
+  triocollect run -i rows.jsonl +output_jsonl_fpath=out.jsonl '+agent_map={a: b}'
+
+Exit codes:
+  0    every row is a success, or a failure written beside the results
+  1    internal error
+  2    usage or bad input; nothing was sent
+  3    --require-complete and a row is no success, or not one row succeeded
+  4    refused: drift, lock, damage, nothing to resume, would overwrite
+  75   rows are left, not tried or cut: run the same command again
+  130  interrupted"""
+
+app = command("run", "[FLAGS] [+key=value …]", ABOUT, EPILOGUE)
+
+
+@app.default
+def run(*overrides: Overrides, flags: Flags | None = None) -> int:
+    """Collect, or say what would be collected."""
+    resolved = settle(flags, overrides)
+    for note in resolved.notes:
+        say.err(f"note: {note}")
+    refuse_checkpoints(resolved.config)
+    if flags is not None and flags.dry_run:
+        from triocollect.cli.dry_run import dry_run  # noqa: PLC0415  # each way loads its own
+
+        return dry_run(resolved)
+    return collect(resolved)
+
+
+def refuse_checkpoints(config: Config) -> None:
+    """The one place that knows that this version cannot take checkpoints."""
+    if config.checkpoint is not None:
+        raise UsageError("--checkpoint-dir: checkpoints are not in this version; leave it out")
+
+
+def collect(resolved: Resolved) -> int:
+    """Run to the end, and say how it ended."""
+    from triocollect.report.final import render  # noqa: PLC0415  # not before the run is over
+
+    report = trio.run(_collect, resolved.config)
+    if resolved.config.display.json:
+        say.out(msgspec.json.encode(report).decode())
+        say.err(render(report))
+    else:
+        say.out(render(report))
+    return report.exit_code
+
+
+async def _collect(config: Config) -> Report:
+    """The run inside its display: the display outlives the last event."""
+    from triocollect.collect import door  # noqa: PLC0415  # what a dry run does not load
+    from triocollect.report.progress import Progress  # noqa: PLC0415  # what a dry run does not load
+
+    stream: TextIO = sys.stderr
+    progress = Progress(config.display.progress, stream)
+    try:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(progress.run)
+            report = await door.collect(config, listener=progress.listen)
+            nursery.cancel_scope.cancel()
+    finally:
+        progress.close()
+    return report
