@@ -31,6 +31,9 @@ class Layout(Protocol):
     def finish(self) -> str:
         """Hex SHA-256 of the file's bytes, all of which the draft then has."""
 
+    def close(self) -> None:
+        """Let go of what is no part of the draft, finished or not."""
+
 
 class InOrder:
     """All repeats of a row back to back: `aabbcc`."""
@@ -54,6 +57,9 @@ class InOrder:
         self._flush()
         return self._digest.hexdigest()
 
+    def close(self) -> None:
+        pass
+
     def _flush(self) -> None:
         self._digest.update(self._buffer)
         self._draft.write(bytes(self._buffer))
@@ -72,7 +78,7 @@ class Interleaved:
         self._folder: Final = draft.path.parent
         self._buffer, self._written = bytearray(), 0
         with self._naming():
-            self._spool: Final = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115  # see finish
+            self._spool: Final = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115  # see close
 
     def add(self, row: JsonObject, rollout: int) -> None:
         begin = len(self._buffer)
@@ -88,11 +94,14 @@ class Interleaved:
 
     def finish(self) -> str:
         self._flush()
-        with self._naming(), self._spool:
+        with self._naming():
             for rollout in sorted(self._rounds):
                 for offset, length in zip(*self._rounds[rollout], strict=True):
                     self._in_order.add_line(os.pread(self._spool.fileno(), length, offset))
         return self._in_order.finish()
+
+    def close(self) -> None:
+        self._spool.close()
 
     def _flush(self) -> None:
         with self._naming():

@@ -1,5 +1,6 @@
 """From an input file to the materialised file: one line per row, the very bytes that are sent."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -60,9 +61,9 @@ def draft_rows(
     source = Source(settings.path)
     draft = Draft(destination)
     try:
-        layout = Interleaved(draft) if settings.interleave_repeats else InOrder(draft)
-        _write(source, expansion, layout, settings.limit)
-        digest = layout.finish()
+        with contextlib.closing(_layout(draft, interleaved=settings.interleave_repeats)) as layout:
+            _write(source, expansion, layout, settings.limit)
+            digest = layout.finish()
     except BaseException:
         draft.discard()
         raise
@@ -74,6 +75,10 @@ def draft_rows(
         routes=routes,
         notes=tuple(notes_of(settings, skills, source, expansion)),
     )
+
+
+def _layout(draft: Draft, *, interleaved: bool) -> Layout:
+    return Interleaved(draft) if interleaved else InOrder(draft)
 
 
 def _write(source: Source, expansion: Expansion, layout: Layout, limit: int | None) -> None:
@@ -94,6 +99,8 @@ def _write(source: Source, expansion: Expansion, layout: Layout, limit: int | No
             refusals.add(str(refusal), line, number)
         except UsageError as fault:
             problems.add(str(fault), line, number)
+        if problems.full or refusals.full:
+            break
     problems.raise_any()
     if clashes := list(expansion.ids.clashes(expansion.rollouts)):
         raise InputError("\n".join(clashes), path=path)

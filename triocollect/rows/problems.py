@@ -45,10 +45,13 @@ class Problems:
         self._places: Final[dict[str, _Places]] = {}
 
     def add(self, problem: str, line: Line, row: int) -> None:
-        """One more row has this problem. Raises InputError where there are too many kinds."""
+        """One more row has this problem, which is a sentence that says what to do."""
         self._places.setdefault(problem, _Places()).add(_Place(line.number, line.offset, row))
-        if len(self._places) >= _NAMED:
-            self.raise_any()
+
+    @property
+    def full(self) -> bool:
+        """Whether there are more kinds of problems than anyone wants to read."""
+        return len(self._places) >= _NAMED
 
     def told(self) -> list[str]:
         """One sentence per problem, each with its lines and rows."""
