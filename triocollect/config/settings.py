@@ -34,7 +34,7 @@ DriftField = Literal[
 
 @frozen(kw_only=True)
 class InputConfig:
-    """Which rows, and how they are expanded (GYM.md, section 8)."""
+    """Which rows, and how they are expanded (Gym 0.7.0)."""
 
     path: Path
     limit: int | None = None  # None and 0: no limit, as in Gym
@@ -51,7 +51,7 @@ class InputConfig:
 
 @frozen(kw_only=True)
 class RoutingConfig:
-    """Which environment server gets a row (GYM.md, section 3)."""
+    """Which environment server gets a row (Gym 0.7.0)."""
 
     mode: RoutingMode = "agent"
     environment_server_name: str | None = None  # legacy mode: all flat rows go there
