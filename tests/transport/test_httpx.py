@@ -126,6 +126,26 @@ async def test_a_response_cancelled_in_the_middle_closes_its_connection() -> Non
             await gone.wait()
 
 
+async def test_a_cancelled_read_of_a_body_closes_the_connection_without_waiting_for_its_reader() -> None:
+    gone = trio.Event()
+
+    async def script(stream: trio.abc.Stream) -> None:
+        await read_request(stream)
+        await stream.send_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        assert not await read_request(stream)
+        gone.set()
+
+    async with peer(script) as url, Transport() as transport:
+        response = await transport.handle_async_request(httpx.Request("GET", url))
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await anext(aiter(response.stream))
+        assert scope.cancelled_caught
+        with trio.fail_after(5):
+            await gone.wait()
+
+
 @pytest.mark.parametrize(
     ("method", "reply"),
     [

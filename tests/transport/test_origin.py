@@ -65,7 +65,15 @@ def test_the_same_shape_of_headers_with_other_values_says_the_other_values() -> 
 
 @pytest.mark.parametrize(
     "header",
-    [(b"a", b"1\r\nb: 2"), (b"a", b"1\n"), (b"a", b"\0"), (b"a\r\nb", b"1"), (b"", b"1"), (b"a b", b"1")],
+    [
+        (b"a", b"1\r\nb: 2"),
+        (b"a", b"1\n"),
+        (b"a", b"1\rb: 2"),
+        (b"a", b"\0"),
+        (b"a\r\nb", b"1"),
+        (b"", b"1"),
+        (b"a b", b"1"),
+    ],
 )
 def test_a_header_cannot_smuggle_in_another_line(header: tuple[bytes, bytes]) -> None:
     with pytest.raises(NotSentError) as refused:

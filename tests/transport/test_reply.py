@@ -1,6 +1,7 @@
 """What a reply is, whatever pieces it arrives in."""
 
 import gzip
+import tracemalloc
 import zlib
 
 import pytest
@@ -123,6 +124,12 @@ def test_a_reply_to_head_has_no_body_whatever_it_announces() -> None:
     assert (reply.body, keep_alive) == (b"", True)
 
 
+def test_headers_of_informational_replies_are_not_those_of_the_reply() -> None:
+    reply, keep_alive = parse(WHOLE["after two informational replies"])
+    assert reply.headers == ((b"a", b"b"), (b"content-length", b"%d" % len(BODY)))
+    assert keep_alive
+
+
 def test_one_parser_reads_the_replies_of_a_connection_one_after_the_other() -> None:
     parser = ReplyParser("http://peer:1", 1 << 20)
     for wire in [*WHOLE.values()] * 2:
@@ -192,6 +199,12 @@ def test_a_bomb_stops_at_the_limit_of_the_decoded_body(pack) -> None:
     with pytest.raises(ReplyRefusedError, match="decoded reply is larger than 100000") as refused:
         parse(bomb, limit=100_000)
     assert refused.value.kind == "too_large"
+    tracemalloc.start()
+    with pytest.raises(ReplyRefusedError):
+        parse(bomb, limit=100_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2_000_000
     fits = with_body(pack(b"\0" * 100_000), coding)
     assert len(parse(fits, limit=100_000)[0].body) == 100_000
 

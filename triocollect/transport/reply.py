@@ -148,9 +148,8 @@ class ReplyParser:
                 self._coding = value if self._coding is None else self._coding + b", " + value
 
     def on_body(self, piece: bytes) -> None:
-        if self.head_done:
-            self._size += len(piece)
-            self.pieces.append(piece)
+        self._size += len(piece)
+        self.pieces.append(piece)
 
     def on_message_complete(self) -> None:
         if self.head_done:
