@@ -14,7 +14,7 @@ from triocollect.records.lines import Lines
 
 
 class OutputScan:
-    """`done` rows, the attempts above 0, and what does not count."""
+    """`done` rows, what does not count, and the highest attempts; a row done at its first is not in these."""
 
     def __init__(self, path: Path) -> None:
         self.done: Final = KeySet()
@@ -31,7 +31,7 @@ def scan_output(path: Path) -> OutputScan:
         head = head_of(line, decode_output_head, scan.damaged)
         if head is None:
             continue
-        if head.attempt:
+        if head.attempt or head.is_failure:  # a failed first attempt is used up: the next is the second
             scan.attempts[head.key] = max(head.attempt, scan.attempts.get(head.key, 0))
         if head.is_failure:
             scan.failures.add(line, f"row {head.key} holds a failure, not a result: it counts as unfinished")
