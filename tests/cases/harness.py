@@ -1,0 +1,258 @@
+"""Lays a case out, plays its runs against a raw-bytes server, and compares."""
+
+import io
+import json
+import os
+import resource
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from attrs import field, frozen
+
+from tests.cases.expect import Case, Grown, Run, Seen, Untouched
+from tests.cases.layout import Names, our_gzip, our_input, our_records, our_settings, unpacked
+from tests.cases.participant import PATIENCE_S, Participant, Received
+from triocollect.cli.app import run as triocollect
+
+DATA: Final = Path(__file__).parent / "data"
+REPOSITORY: Final = Path(__file__).parents[2]
+OUTPUT, FAILURES, TORN = "out.jsonl", "out_failures.jsonl", "out_torn.jsonl"
+_ONE_ROW: Final = b'{"id":"a","prompt":"p-a"}\n'  # for cases that are about the reply alone
+_ENDED: Final = {0, 3, 75}  # with a report
+
+
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+class Place:
+    """A file in messages: `{file}` is its path, `{file.at[2]}` its second line with its byte offset."""
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        self._path: Final = path
+        offsets = [0]
+        for line in content.split(b"\n"):
+            offsets.append(offsets[-1] + len(line) + 1)
+        self.at: Final = ["", *(f"{path}, line {n} (byte {at})" for n, at in enumerate(offsets, start=1))]
+
+    def __str__(self) -> str:
+        return str(self._path)
+
+
+@frozen
+class Scene:
+    """A folder with a case's files as ours, and the server that its rows are sent to."""
+
+    data: Path
+    folder: Path
+    input: Path
+    names: Names
+    participant: Participant
+    ran: set[str] = field(factory=set)  # episodes that the server was asked for, by all runs so far
+
+    def files(self) -> dict[str, bytes]:
+        """Every file by its name."""
+        return {path.name: path.read_bytes() for path in self.folder.iterdir()}
+
+
+def play(name: str, case: Case, root: Path) -> None:
+    """All runs of a case. Raises AssertionError for whatever differs."""
+    scenes: dict[str, Scene] = {}
+    with ExitStack() as participants:
+        for run in case.runs:
+            if run.folder not in scenes:
+                participant = participants.enter_context(Participant())
+                scenes[run.folder] = lay_out(DATA / name, case, run, root / run.folder, participant)
+            _play(scenes[run.folder], run)
+
+
+def lay_out(data: Path, case: Case, run: Run, folder: Path, participant: Participant) -> Scene:
+    """Write a case's files as ours into a new folder."""
+    folder.mkdir(parents=True)
+    neutral = {path.name: path.read_bytes() for path in data.iterdir()}
+    rows, output = neutral.get(run.input, _ONE_ROW), neutral.get(run.earlier)
+    failures, settings = neutral.get("failures.jsonl"), neutral.get("settings.json")
+    packed = run.input.endswith(".gz")
+    names = Names(unpacked(rows) if packed else rows, output or b"")
+    place = folder / ("input.jsonl.gz" if packed else "input.jsonl")
+    place.write_bytes(our_gzip(rows) if packed else our_input(rows, with_ids=case.with_ids))
+    if output is not None:
+        (folder / OUTPUT).write_bytes(our_records(output, names))
+    if failures is not None:
+        (folder / FAILURES).write_bytes(our_records(failures, names))
+    if settings is not None:
+        (folder / "settings.json").write_bytes(our_settings(settings, folder))
+    return Scene(data, folder, place, names, participant)
+
+
+def _play(scene: Scene, run: Run) -> None:
+    if run.change is not None:
+        run.change(scene.folder)
+    if isinstance(run.disk, Grown) and run.disk.fresh:
+        scene.ran.clear()
+    before, came = scene.files(), len(scene.participant.requests)
+    scene.participant.text = run.text
+    scene.participant.answer = lambda request: _answer(scene, run, request)
+    with _peak_below(run.peak_below):
+        ended = _ended(scene, run)
+    requests = tuple(scene.participant.requests[came:])
+    print(ended.stderr, ended.stdout)  # noqa: T201  # pytest shows it where a case fails
+    _compare(scene, run, before, ended, requests)
+
+
+def _answer(scene: Scene, run: Run, request: Received) -> bytes | None:
+    letter = scene.names.say(request.episode[0], 0, 0)
+    answer = run.answers.get(letter, run.answers.get("*"))
+    return (scene.data / answer).read_bytes() if isinstance(answer, str) else answer
+
+
+def _ended(scene: Scene, run: Run) -> Ended:
+    if run.rival is not None:
+        return _with_rival(scene, run, run.rival)
+    arguments = _arguments(scene, run)
+    if not run.process:
+        return _in_process(arguments, run.file_limit)
+    with _process(arguments) as process:
+        stdout, stderr = process.communicate(timeout=PATIENCE_S)
+    return Ended(process.returncode, stdout, stderr)
+
+
+def _with_rival(scene: Scene, run: Run, rival: Run) -> Ended:
+    """The rival comes while the server holds the reply to the first row back."""
+    participant = scene.participant
+    participant.gate.clear()
+    with _process(_arguments(scene, run)) as process:
+        assert participant.arrived.wait(PATIENCE_S), "no row was sent"
+        before = scene.files()
+        _compare(scene, rival, before, _in_process(_arguments(scene, rival), None), ())
+        participant.gate.set()
+        stdout, stderr = process.communicate(timeout=PATIENCE_S)
+    return Ended(process.returncode, stdout, stderr)
+
+
+def _arguments(scene: Scene, run: Run) -> list[str]:
+    files = ["-i", str(scene.input), "-o", str(scene.folder / OUTPUT)]
+    if (settings := scene.folder / "settings.json").exists():
+        files = ["--config", str(settings)]
+    shown = ["--progress", "plain", "--json", "--disable-aggregation"]
+    return ["run", *files, "--environment-url", scene.participant.url, *shown, *run.flags]
+
+
+def _in_process(arguments: list[str], file_limit: int | None) -> Ended:
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with redirect_stdout(stdout), redirect_stderr(stderr), _file_limit(file_limit):
+        exit_code = triocollect(arguments)
+    return Ended(exit_code, stdout.getvalue(), stderr.getvalue())
+
+
+def _process(arguments: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "triocollect", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=REPOSITORY,
+        env=os.environ | {"PYTHONWARNINGS": "error"},
+    )
+
+
+@contextmanager
+def _file_limit(most: int | None) -> Iterator[None]:
+    """A full disk, as the kernel plays it: the write that crosses the limit is short, the next one fails."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if most is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextmanager
+def _peak_below(most: int | None) -> Iterator[None]:
+    if most is None:
+        yield
+        return
+    tracemalloc.start()
+    try:
+        yield
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < most, f"{peak} bytes of memory"
+
+
+def _compare(
+    scene: Scene, run: Run, before: dict[str, bytes], ended: Ended, requests: tuple[Received, ...]
+) -> None:
+    assert ended.exit_code == run.exit_code
+    assert "Traceback" not in ended.stderr
+    places = {
+        "output": Place(scene.folder / OUTPUT, before.get(OUTPUT, b"")),
+        "failures": Place(scene.folder / FAILURES, before.get(FAILURES, b"")),
+        "input": Place(scene.input, before[scene.input.name]),
+        "folder": scene.folder,
+    }
+    for text in run.says:
+        assert text.format_map(places) in ended.stderr
+    _compare_report(run, ended)
+    sent = [scene.names.say(*request.episode) for request in requests]
+    assert sorted(sent) == sorted(run.sent.split())
+    assert set(sent) & scene.ran == set(run.sent_before.split()), "an attempt was sent by two runs"
+    scene.ran.update(sent)
+    lines, failures = _compare_disk(scene, run.disk, before)
+    if run.also is not None:
+        run.also(Seen(before=before, after=scene.files(), requests=requests, lines=lines, failures=failures))
+
+
+def _compare_report(run: Run, ended: Ended) -> None:
+    if run.exit_code not in _ENDED:
+        assert not ended.stdout
+        return
+    report = json.loads(ended.stdout)
+    assert report["expected"] == report["succeeded"] + report["failed"] + report["left"]
+    assert {name: report[name] for name in run.counts} == run.counts
+
+
+def _compare_disk(
+    scene: Scene, disk: Untouched | Grown, before: dict[str, bytes]
+) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    """The lines that output and sidecar gained."""
+    after = scene.files()
+    if isinstance(disk, Untouched):
+        assert after == before
+        return (), ()
+    old = {} if disk.fresh else before
+    torn = old.get(TORN, b"")
+    grown = []
+    for name, cut, gained in (
+        (OUTPUT, disk.cut, disk.output),
+        (FAILURES, disk.failures_cut, disk.failures),
+    ):
+        content = old.get(name, b"")
+        whole = content[: len(content) - cut]
+        torn += content[len(whole) :] + b"\n" if cut else b""
+        assert after.get(name, b"").startswith(whole), f"{name} was rewritten"
+        *lines, end = after.get(name, b"")[len(whole) :].split(b"\n")
+        assert end == b"", f"{name} ends in the middle of a line"
+        assert sorted(map(scene.names.say_record, lines)) == sorted(gained.split()), name
+        grown.append(tuple(lines))
+    assert after.get(TORN, b"") == torn
+    assert after[scene.input.name] == before[scene.input.name]
+    assert set(after) - set(before) <= {
+        OUTPUT,
+        FAILURES,
+        TORN,
+        "out_run.json",
+        "out_materialized_inputs.jsonl",
+    }
+    return grown[0], grown[1]

@@ -1,0 +1,54 @@
+"""Reports of other collectors' users, played against this one: one folder each, and what must happen."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cases import input_data, own_output, resuming, wire_and_settings
+from tests.cases.expect import Grown, Run, Untouched
+from tests.cases.harness import DATA, play
+
+EXPECT = own_output.EXPECT | input_data.EXPECT | resuming.EXPECT | wire_and_settings.EXPECT
+
+
+def _runs(name: str) -> list[Run]:
+    runs = EXPECT[name].runs
+    return [*runs, *(run.rival for run in runs if run.rival is not None)]
+
+
+def _marked(name: str) -> object:
+    starts = any(run.process for run in _runs(name))
+    return pytest.param(name, marks=[pytest.mark.processes] if starts else [])
+
+
+@pytest.fixture(autouse=True)
+def _only_the_flags_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith(("TRIOCOLLECT_", "NEMO_GYM_")):
+            monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize("name", [_marked(name) for name in sorted(EXPECT)])
+def test_a_report_of_a_user_stays_answered(name: str, tmp_path: Path) -> None:
+    play(name, EXPECT[name], tmp_path)
+
+
+def test_every_folder_has_an_expectation_and_every_expectation_a_folder() -> None:
+    assert sorted(EXPECT) == sorted(path.name for path in DATA.iterdir())
+
+
+@pytest.mark.parametrize("name", sorted(EXPECT))
+def test_every_run_of_a_case_is_held_to_bytes_on_disk_an_exit_code_and_a_message(name: str) -> None:
+    assert _runs(name)
+    for run in _runs(name):
+        assert isinstance(run.disk, Grown | Untouched)
+        assert isinstance(run.exit_code, int)
+        assert run.says
+        assert all(text.strip() for text in run.says)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECT))
+def test_where_two_outcomes_are_offered_one_is_chosen_in_a_sentence(name: str) -> None:
+    if " or " in (DATA / name / "expected.txt").read_text():
+        assert EXPECT[name].choice.endswith(".")
