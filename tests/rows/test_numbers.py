@@ -37,6 +37,21 @@ def test_a_long_file_keeps_its_numbering_under_repeats(tmp_path: Path) -> None:
         seen[task] += 1
 
 
+def test_tens_of_thousands_of_tasks_keep_their_numbers_when_they_come_again() -> None:
+    tasks = TaskNumbers(gym=False)
+    for _ in range(2):
+        for n in range(30_000):
+            assert tasks.index(tasks.digest(b"%d" % n)) == n
+
+
+@pytest.mark.parametrize("part", [slice(0, 8), slice(8, 16)])
+def test_tasks_whose_digests_are_half_equal_stay_apart(part: slice) -> None:
+    tasks, same = TaskNumbers(gym=False), bytearray(32)
+    for n in range(500):
+        same[part] = n.to_bytes(8, "little")
+        assert tasks.index(bytes(same)) == n
+
+
 @given(st.lists(st.integers(0, 6) | st.none(), max_size=30))
 def test_preset_and_automatic_indices_that_meet_are_one_task(presets: list[int | None]) -> None:
     tasks, rollouts, counted = TaskNumbers(gym=False), RolloutNumbers(), Counter[int]()

@@ -50,7 +50,10 @@ def test_a_server_that_the_data_names_stays(tmp_path: Path) -> None:
 
 
 def test_tasks_go_by_their_taskset_and_repeat(tmp_path: Path) -> None:
-    lines, materialized = materialize(tmp_path, A_TASK % 0 + b"\n" + A_TASK % 1, ROUTED, num_repeats=2)
+    data = A_TASK % 0 + b"\n" + A_TASK % 1
+    lines, materialized = materialize(
+        tmp_path, data, ROUTED, num_repeats=2, agent_of_server={"e1": "not for tasks"}.get
+    )
     assert lines[3] == A_TASK[:-1] % 1 + (
         b',"_ng_task_index":1,"_ng_environment_server":"e1","_ng_rollout_index":1}'
     )

@@ -2,6 +2,7 @@
 
 from array import array
 from hashlib import sha256
+from struct import Struct
 from typing import Final
 
 from triocollect.errors import UsageError
@@ -13,20 +14,24 @@ TASK_INDEX: Final = "_ng_task_index"
 ROLLOUT_INDEX: Final = "_ng_rollout_index"
 
 _HASH_BYTES: Final = 1 << 14
-_KEPT_BYTES: Final = 16  # of a digest; 128 bits: no two lines of any real file share them
+_FIRST_SLOTS: Final = 1 << 12
+_read_words: Final = Struct("<QQ").unpack_from  # 128 bits of a digest: no two lines of any file share them
 
 
 class TaskNumbers:
     """Task indices by the text of the line: equal lines are one task, numbered by first appearance.
 
     The newline does not count, so that an equal last line without one is no task of its own; with `gym` it
-    does (the numbering of Gym 0.7.0). Keeps a digest per task and not the text.
+    does (the numbering of Gym 0.7.0).
     """
 
     def __init__(self, *, gym: bool) -> None:
         self._gym: Final = gym
-        self._index_of: Final[dict[int, int]] = {}
         self._digests, self._unhashed = sha256(), bytearray()
+        # A hash table in arrays: 24 to 48 bytes per task, where a dict of integers takes over 120, and a
+        # file may hold tens of millions. A slot holds 1 + a task index; 0 is free.
+        self._low, self._high = array("Q"), array("Q")  # by task index
+        self._slots = array("I", bytes(4 * _FIRST_SLOTS))
 
     def digest(self, text: bytes) -> bytes:
         """The identity of a line. Each line of the file is passed once, in order, for `of_all`."""
@@ -40,14 +45,37 @@ class TaskNumbers:
 
     def index(self, digest: bytes) -> int:
         """The task index of a line with no index of its own."""
-        identity = int.from_bytes(digest[:_KEPT_BYTES], "little")
-        return self._index_of.setdefault(identity, len(self._index_of))
+        words: tuple[int, int] = _read_words(digest)
+        low, high = words
+        slots = self._slots
+        mask = len(slots) - 1
+        slot = low & mask
+        while taken := slots[slot]:
+            if self._low[taken - 1] == low and self._high[taken - 1] == high:
+                return taken - 1
+            slot = (slot + 1) & mask
+        self._low.append(low)
+        self._high.append(high)
+        slots[slot] = count = len(self._low)
+        if 2 * count > mask:
+            self._grow()
+        return count - 1
 
     @property
     def of_all(self) -> str:
         """Hex SHA-256 over the digests of all lines: what the whole input is."""
         self._hash()
         return self._digests.hexdigest()
+
+    def _grow(self) -> None:
+        slots = array("I", bytes(4 * 4 * len(self._slots)))
+        mask = len(slots) - 1
+        for count, low in enumerate(self._low, 1):
+            slot = low & mask
+            while slots[slot]:
+                slot = (slot + 1) & mask
+            slots[slot] = count
+        self._slots = slots
 
     def _hash(self) -> None:
         self._digests.update(self._unhashed)
@@ -62,7 +90,7 @@ class RolloutNumbers:
     """
 
     def __init__(self) -> None:
-        self._dense, self._lines = array("Q"), array("Q")
+        self._dense, self._lines = array("I"), array("Q")
         self._beyond: Final[dict[int, tuple[int, int]]] = {}
 
     def next(self, task: int, line: int) -> int:
