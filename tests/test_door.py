@@ -34,3 +34,12 @@ def test_every_error_is_drawn_in_the_tree():
             line = next(line for line in errors.__doc__.splitlines() if f"{kind.__name__} " in line)
             drawn = next(int(word) for word in line.split() if word.isdigit())
             assert drawn == kind.exit_code, kind
+
+
+def test_the_door_still_opens_after_its_rooms_are_loaded():
+    code = (
+        "import triocollect, triocollect.collector.door as door;"
+        "import sys; sys.exit(not all(getattr(triocollect, n) is getattr(door, n)"
+        " for n in ('collect', 'running', 'collect_sync') for _ in range(2)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

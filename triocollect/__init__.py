@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from triocollect.version import VERSION
 
 if TYPE_CHECKING:
-    from triocollect.collect.door import collect, collect_sync, running
+    from triocollect.collector.door import collect, collect_sync, running
     from triocollect.config import Config
     from triocollect.config.load import load_config
     from triocollect.errors import TriocollectError
@@ -21,10 +21,10 @@ _HOMES: Final = {
     "Config": "triocollect.config",
     "Report": "triocollect.report.run_report",
     "TriocollectError": "triocollect.errors",
-    "collect": "triocollect.collect.door",
-    "collect_sync": "triocollect.collect.door",
+    "collect": "triocollect.collector.door",
+    "collect_sync": "triocollect.collector.door",
     "load_config": "triocollect.config.load",
-    "running": "triocollect.collect.door",
+    "running": "triocollect.collector.door",
 }
 
 __all__ = ["Config", "Report", "TriocollectError", "collect", "collect_sync", "load_config", "running"]

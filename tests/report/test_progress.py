@@ -105,7 +105,7 @@ def test_a_big_run_prints_about_a_hundred_lines_and_not_one_per_row() -> None:
 
 
 async def test_a_run_in_which_nothing_ends_still_says_every_half_minute_that_it_lives(
-    autojump_clock: MockClock,  # noqa: ARG001  # simulated time
+    autojump_clock: MockClock,
 ) -> None:
     stream = io.StringIO()
     progress = Progress("plain", stream, clock=trio.current_time)

@@ -8,7 +8,7 @@ from pathlib import Path
 import trio
 
 from triocollect.cli import say
-from triocollect.collect.whereto import is_embedded, look_up
+from triocollect.collector.whereto import is_embedded, look_up
 from triocollect.config.load import Resolved
 from triocollect.config.settings import Config
 from triocollect.config.table import SETTINGS

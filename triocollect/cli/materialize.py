@@ -6,7 +6,7 @@ from triocollect.cli import say
 from triocollect.cli.app import command
 from triocollect.cli.dry_run import dry_run, routing_of
 from triocollect.cli.flags import Flags, Overrides, settle
-from triocollect.collect.agreement import sha256_of
+from triocollect.collector.agreement import sha256_of
 from triocollect.config.settings import Config
 from triocollect.errors import WouldOverwriteError
 from triocollect.gym.routing import Router

@@ -73,7 +73,7 @@ def collect(resolved: Resolved) -> int:
 
 async def _collect(config: Config) -> Report:
     """The run inside its display: the display outlives the last event."""
-    from triocollect.collect import door  # noqa: PLC0415  # what a dry run does not load
+    from triocollect.collector import door  # noqa: PLC0415  # what a dry run does not load
     from triocollect.report.progress import Progress  # noqa: PLC0415  # what a dry run does not load
 
     stream: TextIO = sys.stderr

@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.collect.runs import Place, rewarded
+from tests.collector.runs import Place, rewarded
 from triocollect import errors, events
 from triocollect.errors import Exit
 

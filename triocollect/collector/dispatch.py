@@ -13,10 +13,10 @@ import trio
 from attrs import define, field
 from msgspec import Raw
 
-from triocollect.collect.outcome import Failure, NoReply, NothingRan, Outcome, Refused, Success, Unpersisted
-from triocollect.collect.reply import Sent, given_up
-from triocollect.collect.send import Send
-from triocollect.collect.sinks import Sinks
+from triocollect.collector.outcome import Failure, NoReply, NothingRan, Outcome, Refused, Success, Unpersisted
+from triocollect.collector.reply import Sent, given_up
+from triocollect.collector.send import Send
+from triocollect.collector.sinks import Sinks
 from triocollect.events import Listener, RowFailed, RowLeft, RowRetried, RowSent, RowSucceeded
 from triocollect.flight.budget import RetryBudget, TimeBudget
 from triocollect.flight.gate import Gate

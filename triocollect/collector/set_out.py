@@ -12,11 +12,11 @@ from typing import Final
 import msgspec
 from attrs import frozen
 
-from triocollect.collect.agreement import adopt, agree, first_run_file, sha256_of
-from triocollect.collect.earlier import Files, continues, forget, read_run_file
-from triocollect.collect.identity import field_digests
-from triocollect.collect.resume import Standing, max_rollout_attempts
-from triocollect.collect.sinks import ACK_VARIABLE, Sinks
+from triocollect.collector.agreement import adopt, agree, first_run_file, sha256_of
+from triocollect.collector.earlier import Files, continues, forget, read_run_file
+from triocollect.collector.identity import field_digests
+from triocollect.collector.resume import Standing, max_rollout_attempts
+from triocollect.collector.sinks import ACK_VARIABLE, Sinks
 from triocollect.config.settings import Config
 from triocollect.durable import AppendFile, Draft, replace
 from triocollect.errors import UsageError

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import trio
 
-from triocollect.collect.collector import Order, run
+from triocollect.collector.run import Order, run
 from triocollect.config import Config, DispatchConfig, InputConfig, OutputConfig, ServersConfig
 from triocollect.transport import Transport
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import msgspec
 
-from triocollect.collect.dispatch import Counts
-from triocollect.collect.earlier import Files
-from triocollect.collect.set_out import Outset
+from triocollect.collector.dispatch import Counts
+from triocollect.collector.earlier import Files
+from triocollect.collector.set_out import Outset
 from triocollect.config.settings import OutputConfig
 from triocollect.durable import replace
 from triocollect.errors import ConfigError, TransportError

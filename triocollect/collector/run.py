@@ -7,15 +7,15 @@ import msgspec
 import trio
 from attrs import field, frozen
 
-from triocollect.collect.dispatch import Counts, Fleet, HandOver, fly
-from triocollect.collect.earlier import Files
-from triocollect.collect.finish import aggregate, nothing_to_do, report_of
-from triocollect.collect.lock import LockedOutput, lock_output
-from triocollect.collect.resume import Standing
-from triocollect.collect.send import CALLERS_OWN, Dispatch, Send, to_function, to_servers
-from triocollect.collect.set_out import Outset, set_out
-from triocollect.collect.sinks import Blocking, in_a_thread
-from triocollect.collect.whereto import ask_head, bring_up, is_embedded, look_up
+from triocollect.collector.dispatch import Counts, Fleet, HandOver, fly
+from triocollect.collector.earlier import Files
+from triocollect.collector.finish import aggregate, nothing_to_do, report_of
+from triocollect.collector.lock import LockedOutput, lock_output
+from triocollect.collector.resume import Standing
+from triocollect.collector.send import CALLERS_OWN, Dispatch, Send, to_function, to_servers
+from triocollect.collector.set_out import Outset, set_out
+from triocollect.collector.sinks import Blocking, in_a_thread
+from triocollect.collector.whereto import ask_head, bring_up, is_embedded, look_up
 from triocollect.config.settings import Config
 from triocollect.durable import AppendFile
 from triocollect.events import Event, Listener, Note, Resumed, RunStarted

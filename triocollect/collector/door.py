@@ -14,9 +14,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 import trio
 
-from triocollect.collect.collector import Order, run
-from triocollect.collect.dispatch import HandOver, Result
-from triocollect.collect.send import Dispatch
+from triocollect.collector.dispatch import HandOver, Result
+from triocollect.collector.run import Order, run
+from triocollect.collector.send import Dispatch
 from triocollect.config.settings import Config
 from triocollect.errors import TriocollectError, UsageError
 from triocollect.events import Event, Listener

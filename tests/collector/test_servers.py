@@ -5,7 +5,7 @@ import json
 import pytest
 import trio
 
-from tests.collect.runs import Place
+from tests.collector.runs import Place
 from tests.gym import stub
 from triocollect.errors import Exit
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import trio
 
-from tests.collect.runs import Place, rewarded
+from tests.collector.runs import Place, rewarded
 from triocollect import errors
 from triocollect.protocol.files import RunFile
 

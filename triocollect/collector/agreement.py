@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from triocollect.collect.identity import drifted
+from triocollect.collector.identity import drifted
 from triocollect.errors import DriftError
 from triocollect.protocol.files import RunFile
 from triocollect.rows.materialize import Materialized

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from triocollect.collect.body import BadBodyError, fields_of, number_of, text_of
-from triocollect.collect.outcome import Failure, NoReply, NothingRan, Outcome, Refused, Success, Unpersisted
+from triocollect.collector.body import BadBodyError, fields_of, number_of, text_of
+from triocollect.collector.outcome import Failure, NoReply, NothingRan, Outcome, Refused, Success, Unpersisted
 from triocollect.errors import NotSentError, ReplyRefusedError, TransportError
 from triocollect.gym.episodes import unwrap_episode
 from triocollect.gym.records import AGENT_REQUEST_FAILED, AGENT_RUN_ERROR, failure_record, place, stamp

@@ -8,8 +8,8 @@ import msgspec
 import trio
 from msgspec import Raw
 
-from triocollect.collect.outcome import NoReply, Outcome
-from triocollect.collect.reply import Sent, failed, judge, judge_error
+from triocollect.collector.outcome import NoReply, Outcome
+from triocollect.collector.reply import Sent, failed, judge, judge_error
 from triocollect.errors import TransportError
 from triocollect.gym.bodies import run_body
 from triocollect.gym.routing import Routing, Target
