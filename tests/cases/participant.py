@@ -1,6 +1,7 @@
 """An environment server of raw bytes: it answers what a case says, and counts what happened to it."""
 
 import json
+import socket
 import socketserver
 import threading
 from collections.abc import Callable, Mapping
@@ -76,11 +77,17 @@ class _Conversation(socketserver.StreamRequestHandler):
                 self.server.arrived.set()
                 answer = self.server.answer(request)
                 assert self.server.gate.wait(PATIENCE_S), "nobody opened the gate"
-                self.wfile.write(success(self.server.text) if answer is None else answer)
                 if answer is not None:
+                    self._say_last(answer)
                     return
+                self.wfile.write(success(self.server.text))
         except ConnectionError:
             return
+
+    def _say_last(self, answer: bytes) -> None:
+        """Bytes and the end of the connection arrive as one, so that no request falls in between."""
+        self.connection.sendall(answer, socket.MSG_MORE)
+        self.connection.shutdown(socket.SHUT_WR)
 
     def _receive(self, connection: int) -> Received | None:
         first = self.rfile.readline().decode()
