@@ -292,6 +292,26 @@ async def test_a_full_disk_ends_the_run_with_one_message_and_whole_lines(tmp_pat
     assert (await place.collect(rewarded)).succeeded == 4
 
 
+async def test_after_a_full_disk_no_other_row_is_started(tmp_path, monkeypatch):
+    import errno  # noqa: PLC0415
+    import os  # noqa: PLC0415
+
+    def full(fd, data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    place, heard, real = Place(tmp_path, rows=4), [], os.write
+
+    async def dispatch(row, attempt):
+        monkeypatch.setattr(os, "write", full)
+        await trio.sleep(1)
+        return {"reward": 1.0}
+
+    with pytest.raises(BaseExceptionGroup):
+        await place.collect(dispatch, listener=heard.append, concurrency=1)
+    monkeypatch.setattr(os, "write", real)
+    assert sum(isinstance(event, events.RowSent) for event in heard) == 1
+
+
 async def test_a_short_write_is_taken_back_and_written_again(tmp_path, monkeypatch):
     import os  # noqa: PLC0415
 

@@ -17,6 +17,7 @@ from triocollect.collector.outcome import Failure, NoReply, NothingRan, Outcome,
 from triocollect.collector.reply import Sent, given_up
 from triocollect.collector.send import Send
 from triocollect.collector.sinks import Sinks
+from triocollect.errors import StorageError
 from triocollect.events import Listener, RowFailed, RowLeft, RowRetried, RowSent, RowSucceeded
 from triocollect.flight.budget import RetryBudget, TimeBudget
 from triocollect.flight.gate import Gate
@@ -96,6 +97,9 @@ async def fly(fleet: Fleet, row: Row) -> None:
             pause_s, result = _settle(fleet, flight, outcome)
             if result is not None and fleet.hand_over is not None:
                 await fleet.hand_over(result)
+        except StorageError:
+            fleet.gate.close()  # the run ends here: the place that is given back must start no other row
+            raise
         finally:
             fleet.gate.leave(row.key)
         if pause_s is None:
