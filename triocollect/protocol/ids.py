@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-# Letters, digits, dot, underscore, hyphen; first a letter or digit (GYM.md 5.3: what Gym's servers accept).
+# Letters, digits, dot, underscore, hyphen; first a letter or digit (what the servers of Gym 0.7.0 accept).
 _ROLLOUT_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ATTEMPT_SUFFIX: Final = re.compile(r"-a[0-9]+\Z")
 

@@ -65,7 +65,8 @@ class Source:
         except IsADirectoryError:
             raise InputError("a directory; --input takes one JSON Lines file", path=str(self.path)) from None
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise self._fault(f"the gzip file is damaged or cut short ({error}); fetch it again") from None
+            damage = f"the gzip file is damaged or cut short ({error}); fetch it again"
+            raise InputError(damage, path=str(self.path)) from None  # a packed file is damaged in no line
         except OSError as error:
             raise self._fault(f"cannot be read: {error.strerror or error}") from None
 

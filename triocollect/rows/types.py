@@ -67,7 +67,7 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def is_task(self) -> bool:
-        """Whether this is a materialised task, sent as an episode (GYM.md 3.1: task_id is a mapping)."""
+        """Whether this is a materialised task, sent as an episode (Gym 0.7.0: task_id is a mapping)."""
         return (
             self.task_input is not None
             and self.task_id is not None
