@@ -1,0 +1,87 @@
+"""Every bench runs, and says what it found in the shape that is promised. No figure is judged as a time."""
+
+import json
+import math
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_S = 120
+LINE = ["bench", "case", "n", "rounds", "load", "ours", "peer", "ratio"]
+
+RATES = {"rows_per_s", "cpu_s_per_1000"}
+PEAKS = {"rss_growth_bytes", "bytes_per_row", "peak_rss_bytes"}
+# bench: cases, figures of ours, figures of the peer; ratios are of what both have
+PROMISED = {
+    "dispatch": (["16", "256", "2048", "4096"], RATES, RATES),
+    "memory": (["20000x20k", "20000x200k", "1000000x2k"], PEAKS, set()),
+    "resume": (["text", "tokens"], {"mb_per_s", "peak_rss_bytes"}, {"mb_per_s"}),
+    "churn": (["trio"], {"succeeded", "of", "fds_max", "fds_allowed"}, set()),
+    "startup": (["version", "dry_run", "first_run"], {"cpu_s"}, {"cpu_s"}),
+}
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.bench", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("name", PROMISED)
+def test_a_bench_prints_one_json_line_per_case_and_nothing_else(name: str) -> None:
+    cases, ours, peer = PROMISED[name]
+    ran = bench(name, "--quick")
+    assert ran.returncode == 0, ran.stderr
+    lines = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert [line["case"] for line in lines] == cases
+    for line in lines:
+        assert list(line) == LINE
+        assert (line["bench"], line["rounds"]) == (name, 1)
+        assert (set(line["ours"]), set(line["peer"]), set(line["ratio"])) == (ours, peer, ours & peer)
+        assert line["n"] > 0
+        assert line["load"] >= 0
+        figures = [*line["ours"].values(), *line["peer"].values(), *line["ratio"].values()]
+        assert all(math.isfinite(figure) for figure in figures)
+        assert all(line["ours"][figure] > 0 for figure in ours - PEAKS)
+        assert all(line["ratio"][figure] > 0 for figure in line["ratio"])
+        # Gross errors that no load on the machine can excuse.
+        assert line["ours"].get("peak_rss_bytes", 0) < 1_000_000_000
+        assert line["ours"].get("succeeded") == line["ours"].get("of")
+        assert line["ours"].get("fds_max", 0) <= line["ours"].get("fds_allowed", 0)
+
+
+@pytest.mark.processes
+def test_a_case_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    ran = bench("dispatch", "--case", "17")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "16, 256, 2048, 4096" in ran.stderr
+
+
+@pytest.mark.processes
+def test_a_bench_that_is_told_to_stop_leaves_no_process_behind() -> None:
+    command = [sys.executable, "-m", "tests.bench", "startup", "--case", "first_run"]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.PIPE) as running:
+        while len(children := _children(running.pid)) < 2:  # the stub and a collector
+            assert running.poll() is None
+        running.terminate()
+        assert running.wait(DEADLINE_S) == 128 + signal.SIGTERM
+        assert running.stdout is not None
+        assert running.stdout.read() == b""
+    until = time.monotonic() + DEADLINE_S
+    while any(Path(f"/proc/{child}").exists() for child in children):
+        assert time.monotonic() < until
+
+
+def _children(parent: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
