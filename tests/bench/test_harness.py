@@ -31,6 +31,12 @@ def test_outputs_differ_by_a_record_missing_twice_or_changed(tmp_path: Path, oth
         require_same(ours, output(tmp_path / "b", *other), 2)
 
 
+def test_a_record_written_twice_by_both_is_not_the_same(tmp_path: Path) -> None:
+    twice = ({"x": 1}, {"x": 1})
+    with pytest.raises(BenchError, match="2 records, 1 different, for 2 rows"):
+        require_same(output(tmp_path / "a", *twice), output(tmp_path / "b", *twice), 2)
+
+
 def test_a_ratio_is_ours_by_the_peers_of_what_both_have() -> None:
     assert Result(1, {"cpu_s": 3.0, "peak_rss_bytes": 1}, {"cpu_s": 2.0}).ratio == {"cpu_s": 1.5}
     assert medians([{"a": 1}, {"a": 9}, {"a": 2}]) == {"a": 2}
@@ -65,6 +71,13 @@ def test_cpu_and_peak_memory_of_a_killed_process_are_known(tmp_path: Path) -> No
     assert usage.exit_code == -signal.SIGKILL
     assert 80_000_000 < usage.peak_rss_bytes < 160_000_000
     assert 0 < usage.cpu_s < usage.wall_s * 2
+
+
+@pytest.mark.processes
+def test_a_process_does_not_outlive_its_block(tmp_path: Path) -> None:
+    with started([sys.executable, "-c", "import signal; signal.pause()"], tmp_path / "log") as child:
+        assert not child.ended(0)
+    assert child.ended(0)
 
 
 @pytest.mark.processes
