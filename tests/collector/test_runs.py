@@ -199,7 +199,10 @@ async def test_when_time_is_up_no_row_is_started_and_the_rest_is_left(tmp_path):
     assert (await place.collect(rewarded)).succeeded == 10
 
 
-async def test_known_long_rows_are_sent_first_where_that_is_asked_for(tmp_path):
+@pytest.mark.parametrize(
+    ("longest_first", "order"), [(True, ["p3", "p1", "p0", "p2"]), (False, ["p0", "p1", "p2", "p3"])]
+)
+async def test_known_long_rows_are_sent_first_where_that_is_asked_for(tmp_path, longest_first, order):
     place, sent = Place(tmp_path, rows=4), []
 
     async def failing(row, attempt):
@@ -214,8 +217,8 @@ async def test_known_long_rows_are_sent_first_where_that_is_asked_for(tmp_path):
         sent.append(row["prompt"])
         return {"reward": 1}
 
-    await place.collect(dispatch, concurrency=1, longest_first=True)
-    assert sent == ["p3", "p1", "p0", "p2"]
+    await place.collect(dispatch, concurrency=1, longest_first=longest_first)
+    assert sent == order
 
 
 async def test_nan_is_a_failure_and_never_null(tmp_path):

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Raw
 
 MAX_DEPTH: Final = 512  # below the 1,000 or so where parsers and readers of results give up
-_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _ONE_KIND: Final = bytes.maketrans(b"{}", b"[]")
 _NOT_NUMBERS: Final = re.compile(rb"-?(?:NaN|Infinity)\b")
@@ -65,11 +65,6 @@ def number_of(field: Raw | None) -> float | None:
         return msgspec.json.decode(text, type=float)
     except msgspec.MsgspecError:
         return None
-
-
-def is_true(field: Raw | None) -> bool:
-    """Whether a flag is set: anything but what Python calls false."""
-    return field is not None and bytes(field) not in {b"false", b"null", b"0", b'""', b"[]", b"{}"}
 
 
 def text_of(field: Raw | None) -> str | None:

@@ -29,8 +29,14 @@ class Standing:
         self.unknown: Final = KeySet()  # finished rows that the data set does not have
         self._elapsed: Final[dict[RowKey, float]] = {}
 
-    def survey(self, read_rows: Callable[[], Iterable[Row]]) -> None:
-        """Look at the whole data set before anything is sent; twice where the output has strange rows."""
+    def survey(self, read_rows: Callable[[], Iterable[Row]], rows: int) -> None:
+        """Look at the whole data set of so many rows before anything is sent.
+
+        Twice where the output has strange rows, and not at all where no earlier run left anything.
+        """
+        if not len(self.done) and not self._tried:
+            self.expected = rows
+            return
         for row in read_rows():
             self.expected += 1
             if row.key in self.done:

@@ -107,7 +107,7 @@ async def _collect(
     )
     fleet = _fleet(order, routing, outset)
     services.start_soon(outset.sinks.keep_synced, order.blocking)
-    await _fly_all(fleet, outset)
+    await _fly_all(fleet, outset, longest_first=config.dispatch.longest_first)
     await order.blocking(outset.sinks.sync)
     if routing is not None and not config.output.disable_aggregation and to_send:
         if head is not None:
@@ -156,13 +156,18 @@ def _send(order: Order, routing: Routing | None, outset: Outset) -> Send:
     return to_servers(order.transport, routing, row_timeout_s=timeout_s, reuse=reuse)
 
 
-async def _fly_all(fleet: Fleet, outset: Outset) -> None:
+async def _fly_all(fleet: Fleet, outset: Outset, *, longest_first: bool) -> None:
     """All rows that are left, in input order or longest first; a task only for a row that was let in."""
     standing = outset.standing
-    async with trio.open_nursery() as rows:
-        started = await _feed(fleet, rows, standing.longest_first(outset.read_rows()))
-        rest = (row for row in standing.left(outset.read_rows()) if not standing.has_known_length(row.key))
-        started = started and await _feed(fleet, rows, rest)
+    async with trio.open_nursery() as nursery:
+        if longest_first:
+            known = standing.longest_first(outset.read_rows())
+            rest = (
+                row for row in standing.left(outset.read_rows()) if not standing.has_known_length(row.key)
+            )
+            started = await _feed(fleet, nursery, known) and await _feed(fleet, nursery, rest)
+        else:
+            started = await _feed(fleet, nursery, standing.left(outset.read_rows()))
     if not started:
         fleet.tell(Note("the dispatch budget is spent: rows are left for the next run", "warning"))
 

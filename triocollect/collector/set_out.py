@@ -150,7 +150,7 @@ def _stand(start: _Start, run_file: RunFile, rows: Materialized) -> Outset:
     tried = scan_sidecar(files.failures, retry_terminal_timeouts=start.config.output.retry_terminal_timeouts)
     attempts, fault = max_rollout_attempts(os.environ.get("NEMO_GYM_MAX_ROLLOUT_ATTEMPTS"))
     standing = Standing(done, tried, attempts)
-    standing.survey(lambda: read_rows(files.materialized))
+    standing.survey(lambda: read_rows(files.materialized), rows.rows)
     faults = [fault] if fault else []
     for warning in [*faults, *_findings(done), *tried.damaged.words(), *_unknown(standing)]:
         start.warn(warning)

@@ -56,14 +56,15 @@ decode_output_head: Final = msgspec.json.Decoder(OutputHead).decode
 decode_sidecar_head: Final = msgspec.json.Decoder(SidecarHead).decode
 
 
-def head_of(line: Line, decode: Callable[[memoryview], H], damaged: Findings) -> H | None:
+def head_of(line: Line, decode: Callable[[bytes], H], damaged: Findings) -> H | None:
     """The head of one line; None for a blank line, and for a damaged one, which is then a finding."""
     if line.data is None:
         damaged.add(line, "a hole of NUL bytes, or a line too long to be a record")
         return None
     try:
-        str(line.data, "utf-8")  # the parser passes over strings that it does not decode
-        head = decode(line.data)
+        data = bytes(line.data)
+        data.decode()  # the parser passes over strings that it does not decode
+        head = decode(data)
     except msgspec.ValidationError as error:
         damaged.add(line, f"not a record: {error}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
