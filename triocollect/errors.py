@@ -4,7 +4,6 @@ TriocollectError                 1   an internal error unless a subclass says ot
 ├── UsageError                   2   the command line, the settings or the input is wrong
 │   ├── ConfigError              2   settings: every problem at once
 │   └── InputError               2   an input file: file, line, what to do
-├── IncompleteError              3   asked for completeness and did not get it, or nothing succeeded
 ├── RefusedError                 4   going on would lose or mix something
 │   ├── DriftError               4   input or settings differ from the run that is continued
 │   ├── LockedError              4   another collector holds the output
@@ -20,10 +19,12 @@ TriocollectError                 1   an internal error unless a subclass says ot
     └── ReplyRefusedError        1   a whole reply came that breaks our limits
 """
 
-from enum import IntEnum
+from collections.abc import Iterator
+from enum import IntEnum, unique
 from typing import ClassVar, Final
 
 
+@unique
 class Exit(IntEnum):
     """Exit codes of every command."""
 
@@ -67,12 +68,6 @@ class InputError(UsageError):
             place += f" (byte {offset})"
         super().__init__(f"{place}: {message}")
         self.path, self.line, self.offset = path, line, offset
-
-
-class IncompleteError(TriocollectError):
-    """The run ended orderly, but not with what was asked for."""
-
-    exit_code = Exit.INCOMPLETE
 
 
 class RefusedError(TriocollectError):
@@ -153,3 +148,26 @@ class ReplyRefusedError(TransportError):
     def __init__(self, message: str, *, kind: str, status: int | None = None) -> None:
         super().__init__(message, kind=kind)
         self.status: Final = status
+
+
+def reason_of(error: BaseException) -> BaseException:
+    """What a group of exceptions is about: the user's own wish, then what nobody expected, then ours.
+
+    The first of its kind; what is no group is its own reason.
+    """
+    leaves = list(_leaves(error))
+    for leaf in leaves:
+        if isinstance(leaf, KeyboardInterrupt):
+            return leaf
+    for leaf in leaves:
+        if not isinstance(leaf, TriocollectError):
+            return leaf
+    return leaves[0]
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error

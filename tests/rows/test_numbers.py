@@ -66,7 +66,7 @@ def test_preset_and_automatic_indices_that_meet_are_one_task(presets: list[int |
 
 @pytest.mark.parametrize("value", ["-1", "1.0", '"1"', "true", "null", "9223372036854775808"])
 def test_a_preset_task_index_must_be_a_number_to_count_with(value: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"line 2 .*_ng_task_index must be an integer of 0 or more"):
+    with pytest.raises(InputError, match=r"line 2 .*_ng_task_index must be an integer from 0 to"):
         materialize(tmp_path, A_ROW + b"\n" + a_row(_ng_task_index=value))
 
 

@@ -3,10 +3,9 @@
 import os
 import signal
 import traceback
-from collections.abc import Iterator
 
 from triocollect.cli import say
-from triocollect.errors import ConfigError, Exit, TriocollectError
+from triocollect.errors import ConfigError, Exit, TriocollectError, reason_of
 
 DEBUG = "TRIOCOLLECT_DEBUG"
 
@@ -15,7 +14,7 @@ def tell(fault: BaseException) -> Exit:
     """Say what happened, once, on standard error; returns the exit code."""
     if os.environ.get(DEBUG):
         say.err("".join(traceback.format_exception(fault)).rstrip())
-    fault = the_one(fault)
+    fault = reason_of(fault)
     if isinstance(fault, KeyboardInterrupt):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a third Ctrl-C must not bring a traceback after all
         say.err("interrupted: what is written stays; run the same command again to continue")
@@ -28,23 +27,3 @@ def tell(fault: BaseException) -> Exit:
         return fault.exit_code
     say.err(f"triocollect: internal error: {type(fault).__name__}: {fault} (set {DEBUG}=1 for the traceback)")
     return Exit.INTERNAL
-
-
-def the_one(fault: BaseException) -> BaseException:
-    """The exception that a group is about: the user's own wish first, then what nobody expected."""
-    leaves = list(_leaves(fault))
-    for wanted in (
-        lambda leaf: isinstance(leaf, KeyboardInterrupt),
-        lambda leaf: not isinstance(leaf, TriocollectError),
-    ):
-        if found := next(filter(wanted, leaves), None):
-            return found
-    return leaves[0]
-
-
-def _leaves(fault: BaseException) -> Iterator[BaseException]:
-    if isinstance(fault, BaseExceptionGroup):
-        for inner in fault.exceptions:
-            yield from _leaves(inner)
-    else:
-        yield fault

@@ -67,14 +67,6 @@ def number_of(field: Raw | None) -> float | None:
         return None
 
 
-def text_of(field: Raw | None) -> str | None:
-    """A field as text; None for anything else."""
-    try:
-        return None if field is None else msgspec.json.decode(field, type=str)
-    except msgspec.MsgspecError:
-        return None
-
-
 def _kind(body: bytes) -> str:
     first = body.lstrip()[:1]
     kinds = {b"[": "a list", b'"': "a string", b"t": "true", b"f": "false", b"n": "null"}

@@ -7,13 +7,21 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from triocollect.collector.body import BadBodyError, fields_of, number_of, text_of
+from triocollect.collector.body import BadBodyError, fields_of, number_of
 from triocollect.collector.outcome import Failure, NoReply, NothingRan, Outcome, Refused, Success, Unpersisted
 from triocollect.errors import NotSentError, ReplyRefusedError, TransportError
 from triocollect.gym.episodes import unwrap_episode
-from triocollect.gym.records import AGENT_REQUEST_FAILED, AGENT_RUN_ERROR, failure_record, place, stamp
+from triocollect.gym.records import (
+    AGENT_REQUEST_FAILED,
+    AGENT_RUN_ERROR,
+    failure_record,
+    place,
+    settle_class,
+    stamp,
+)
 from triocollect.gym.routing import Target
 from triocollect.protocol.ids import EpisodeId
+from triocollect.records.fate import text_of
 from triocollect.rows.types import Row
 from triocollect.transport import Reply
 
@@ -110,14 +118,13 @@ def _judge_body(sent: Sent, reply: Reply) -> Outcome:
         case "nothing":
             return Unpersisted()
         case "sidecar":
-            return _as_failure(fields, text_of(fields.get("_ng_failure_message")) or "")
+            return _as_failure(fields, text_of(fields.get("_ng_failure_message", fields.get("error"))))
         case "output":
             return Success(fields, number_of(fields.get("reward")))
 
 
 def _as_failure(fields: dict[str, Raw], message: str) -> Failure:
-    raw = fields["_ng_failure_class"]
-    return Failure(fields, text_of(raw) or bytes(raw).decode(), message)
+    return Failure(fields, settle_class(fields), message)
 
 
 def _known_error(reply: Reply) -> _Error | None:

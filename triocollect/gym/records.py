@@ -6,9 +6,10 @@ import msgspec
 from msgspec import Raw
 
 from triocollect.gym.bodies import ATTEMPT_KEY
-from triocollect.gym.episodes import is_null, is_true
+from triocollect.gym.episodes import is_true
 from triocollect.gym.routing import Target
 from triocollect.gym.trajectory import add_empty_trajectory
+from triocollect.records.fate import attempt_of, is_failure, is_there, text_of
 from triocollect.rows.types import Row
 
 AGENT_REQUEST_FAILED: Final = "agent_request_failed"
@@ -34,6 +35,8 @@ def stamp(fields: dict[str, Raw], row: Row, attempt: int, target: Target) -> Non
         fields["skills_ref"] = row.skills_ref
     if attempt > 0:
         fields[ATTEMPT_KEY] = Raw(b"%d" % attempt)
+    elif ATTEMPT_KEY in fields and attempt_of(fields[ATTEMPT_KEY]) is None:
+        del fields[ATTEMPT_KEY]  # what cannot be an attempt must not be read back as one
     if row.explicit_id is not None:
         fields["_ng_rollout_id"] = _text(row.explicit_id)
     if target.server is not None:
@@ -44,12 +47,26 @@ def stamp(fields: dict[str, Raw], row: Row, attempt: int, target: Target) -> Non
 
 
 def place(fields: dict[str, Raw]) -> Literal["nothing", "sidecar", "output"]:
-    """Where a record goes: `_ng_no_persist` beats `_ng_failure_class` beats success."""
+    """Where a record goes: `_ng_no_persist` beats a failure beats success."""
     if "_ng_no_persist" in fields and is_true(fields["_ng_no_persist"]):
         return "nothing"
-    if "_ng_failure_class" in fields and not is_null(fields["_ng_failure_class"]):
-        return "sidecar"
-    return "output"
+    failed = is_failure(
+        failure_class=fields.get("_ng_failure_class"),
+        error=fields.get("error"),
+        has_result="reward" in fields or "response" in fields,
+    )
+    return "sidecar" if failed else "output"
+
+
+def settle_class(fields: dict[str, Raw]) -> str:
+    """The failure class of a sidecar record, which is a text in the record from here on.
+
+    A server's bare error is filed under `agent_run_error`.
+    """
+    found = fields.get("_ng_failure_class")
+    failure_class = text_of(found) if is_there(found) else AGENT_RUN_ERROR
+    fields["_ng_failure_class"] = _text(failure_class)
+    return failure_class
 
 
 def encode_record(fields: dict[str, Raw]) -> bytes:

@@ -5,6 +5,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+MAX_INDEX: Final = 1 << 32  # task and rollout indices are below this: a key packs into one integer
+
 # Letters, digits, dot, underscore, hyphen; first a letter or digit (what the servers of Gym 0.7.0 accept).
 _ROLLOUT_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ATTEMPT_SUFFIX: Final = re.compile(r"-a[0-9]+\Z")

@@ -6,10 +6,9 @@ from typing import Final
 
 import msgspec
 
-from triocollect.protocol.ids import RowKey
+from triocollect.protocol.ids import MAX_INDEX, RowKey
 from triocollect.records.lines import Line
 
-MAX_INDEX: Final = 1 << 32  # task and rollout indices are below this
 _FINDINGS_KEPT: Final = 20
 
 

@@ -6,53 +6,59 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from triocollect.protocol.ids import RowKey
-from triocollect.records.findings import MAX_INDEX, Findings
+from triocollect.protocol.ids import MAX_INDEX, RowKey
+from triocollect.records.fate import attempt_of, is_failure, text_of
+from triocollect.records.findings import Findings
 from triocollect.records.lines import Line
 
 
 class RecordHead(msgspec.Struct):
-    """The fields that every record carries."""
+    """The fields that every record carries. Only the indices have to be right: a server may send the rest."""
 
     task: int = msgspec.field(name="_ng_task_index")
     rollout: int = msgspec.field(name="_ng_rollout_index")
-    attempt: int = msgspec.field(name="_ng_attempt_index", default=0)
+    raw_attempt: Raw | UnsetType = msgspec.field(name="_ng_attempt_index", default=UNSET)
+    raw_failure_class: Raw | UnsetType = msgspec.field(name="_ng_failure_class", default=UNSET)
+    error: Raw | UnsetType = UNSET
+    reward: Raw | UnsetType = UNSET
+    response: Raw | UnsetType = UNSET
 
     @property
     def key(self) -> RowKey:
         """Which row it belongs to."""
         return RowKey(self.task, self.rollout)
 
-
-class OutputHead(RecordHead):
-    """A line of the output."""
-
-    failure_class: Raw | UnsetType = msgspec.field(name="_ng_failure_class", default=UNSET)
-    error: Raw | UnsetType = UNSET
-    reward: Raw | UnsetType = UNSET
-    response: Raw | UnsetType = UNSET
+    @property
+    def attempt(self) -> int:
+        """Which attempt of it; 0 where it does not say."""
+        return attempt_of(_or_none(self.raw_attempt)) or 0
 
     @property
     def is_failure(self) -> bool:
-        """A runner's error that some program put among the results: not a finished row."""
-        if self.failure_class is not UNSET:
-            return True
-        return self.error is not UNSET and self.reward is UNSET and self.response is UNSET
+        """Whether it is a failure, in whichever file it stands."""
+        return is_failure(
+            failure_class=_or_none(self.raw_failure_class),
+            error=_or_none(self.error),
+            has_result=self.reward is not UNSET or self.response is not UNSET,
+        )
 
 
 class SidecarHead(RecordHead):
     """A line of the failures sidecar."""
 
-    failure_class: str = msgspec.field(name="_ng_failure_class", default="")
     terminal: Raw | UnsetType = msgspec.field(name="_ng_failure_terminal", default=UNSET)
     elapsed_seconds: Raw | UnsetType = UNSET
-    response: Raw | UnsetType = UNSET
     reuse_cached_deliverable: Raw | UnsetType = UNSET
+
+    @property
+    def failure_class(self) -> str:
+        """The class as text."""
+        return text_of(_or_none(self.raw_failure_class))
 
 
 H = TypeVar("H", bound=RecordHead)
 
-decode_output_head: Final = msgspec.json.Decoder(OutputHead).decode
+decode_output_head: Final = msgspec.json.Decoder(RecordHead).decode
 decode_sidecar_head: Final = msgspec.json.Decoder(SidecarHead).decode
 
 
@@ -80,3 +86,7 @@ def head_of(line: Line, decode: Callable[[bytes], H], damaged: Findings) -> H | 
 
 def _reason(error: Exception) -> str:
     return "nested too deep" if isinstance(error, RecursionError) else str(error)
+
+
+def _or_none(field: Raw | UnsetType) -> Raw | None:
+    return None if field is UNSET else field

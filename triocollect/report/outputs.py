@@ -13,7 +13,7 @@ from triocollect.protocol.files import RunFile
 from triocollect.protocol.ids import RowKey
 from triocollect.protocol.values import Json, JsonObject
 from triocollect.records.findings import Finding, Findings, KeySet
-from triocollect.records.heads import OutputHead, decode_output_head, head_of
+from triocollect.records.heads import RecordHead, decode_output_head, head_of
 from triocollect.records.lines import Line, Lines
 from triocollect.records.tail import is_whole_object, read_tail
 from triocollect.rows.names import materialized_path, run_path
@@ -143,7 +143,7 @@ class Output:
             return b"\0"
 
 
-def _slim(head: OutputHead, line: memoryview) -> JsonObject:
+def _slim(head: RecordHead, line: memoryview) -> JsonObject:
     """What metrics need: numbers and booleans, who ran it, and `response.usage`."""
     record: JsonObject = {}
     for name, value in _decode_fields(line).items():

@@ -6,7 +6,7 @@ from struct import Struct
 from typing import Final
 
 from triocollect.errors import UsageError
-from triocollect.protocol.ids import RowKey
+from triocollect.protocol.ids import MAX_INDEX, RowKey
 from triocollect.protocol.values import Json
 from triocollect.rows.codec import is_integer
 
@@ -119,7 +119,7 @@ class RolloutNumbers:
 
 
 def preset_task_index(value: Json) -> int:
-    """`_ng_task_index` of a row that has one. Raises UsageError unless it is an integer of 0 or more."""
-    if not is_integer(value) or not 0 <= value < 1 << 63:
-        raise UsageError(f"{TASK_INDEX} must be an integer of 0 or more, and is {value!r:.60}")
+    """`_ng_task_index` of a row that has one. Raises UsageError unless it is an integer below MAX_INDEX."""
+    if not is_integer(value) or not 0 <= value < MAX_INDEX:
+        raise UsageError(f"{TASK_INDEX} must be an integer from 0 to {MAX_INDEX - 1}, and is {value!r:.60}")
     return value
