@@ -15,7 +15,6 @@ from triocollect.gym.metrics import (
     entry_of,
     fetch_metrics,
     file_bytes,
-    labels_of,
     request_body,
     share_out,
     stripped,
@@ -113,21 +112,6 @@ def test_records_of_a_server_that_is_gone_are_refused() -> None:
         share_out([a_record(0, 0, "gone_env", "alpha")], a_router())
 
 
-@pytest.mark.parametrize(
-    ("agents", "labels"),
-    [
-        ({"e1": "a", "e2": "b"}, {"e1": "a", "e2": "b"}),
-        ({"e1": "a", "e2": "a"}, {"e1": "e1", "e2": "e2"}),
-        ({"e1": None}, {"e1": "e1"}),
-        ({"e1": "e2", "e2": None}, {"e1": "e1", "e2": "e2"}),
-    ],
-)
-def test_a_label_is_the_agent_where_it_names_one_server_only(
-    agents: dict[str, str | None], labels: dict[str, str]
-) -> None:
-    assert labels_of(agents) == labels
-
-
 async def test_each_server_is_asked_once_and_the_entries_are_sorted_by_label() -> None:
     records = [a_record(0, 0, "a_env", "beta"), a_record(1, 0, "b_env", "alpha")]
     servers = Servers()
@@ -136,7 +120,8 @@ async def test_each_server_is_asked_once_and_the_entries_are_sorted_by_label() -
         "http://h:2/aggregate_metrics",
         "http://h:1/aggregate_metrics",
     ]
-    assert [entry.label for entry in entries] == ["alpha", "beta"]
+    written = orjson.loads(file_bytes(entries))
+    assert [entry["agent_ref"]["name"] for entry in written] == ["alpha", "beta"]
 
 
 async def test_the_file_is_one_indented_array_as_orjson_writes_it() -> None:

@@ -145,6 +145,15 @@ def test_an_agent_behind_two_servers_is_told_apart_by_them(tmp_path: Path) -> No
     assert labels == ["other_env", "solver_env"]
 
 
+def test_an_agent_may_be_called_like_another_server(tmp_path: Path) -> None:
+    output = tmp_path / "rollouts.jsonl"
+    output.write_bytes(
+        record(0, 0, 1.0, agent_ref={"name": "b"}, _ng_environment_server="a")
+        + record(1, 0, 0.0, agent_ref={"name": "c"}, _ng_environment_server="b")
+    )
+    assert [summary.label for summary in aggregate_outputs([output]).summaries] == ["b", "c"]
+
+
 def test_records_of_a_single_server_without_names_are_aggregated_too(tmp_path: Path) -> None:
     output = tmp_path / "rollouts.jsonl"
     output.write_bytes(b'{"reward":1,"_ng_task_index":0,"_ng_rollout_index":0}\n')

@@ -1,10 +1,9 @@
-"""Asks the servers that ran the rollouts for their metrics, and lays out the aggregate file.
+"""Asks the servers that ran the rollouts for their metrics.
 
 What is averaged is up to the servers. Rules: Gym 0.7.0, rollout_collection.py, _call_aggregate_metrics.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -13,9 +12,12 @@ from msgspec import UNSET, Raw, UnsetType
 from triocollect.errors import ReplyRefusedError
 from triocollect.gym.episodes import is_null
 from triocollect.gym.routing import Routing, Scorer
+from triocollect.metrics import Credited, Entry, file_bytes, labels_of
 from triocollect.protocol.ids import RowKey
 from triocollect.rows.types import AgentRef
 from triocollect.transport import Reply
+
+__all__ = ["Share", "entry_of", "fetch_metrics", "file_bytes", "request_body", "share_out", "stripped"]
 
 _HEAVY: Final = (
     "response",
@@ -42,23 +44,6 @@ class Share(msgspec.Struct):
     def name(self) -> str:
         """What tells this share from others: its server, else its agent, else its address."""
         return self.scorer.target.server or self.scorer.agent or self.scorer.target.url
-
-
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One server's part of the aggregate file. Keys that this Gym does not know are left out."""
-
-    agent_ref: AgentRef
-    environment_server: str | UnsetType = msgspec.field(name="_ng_environment_server", default=UNSET)
-    agent_metrics: Raw
-    key_metrics: Raw
-    group_level_metrics: Raw
-    repeat_level_metrics: Raw | UnsetType = UNSET
-    perf_summary: Raw | UnsetType = UNSET
-
-    @property
-    def label(self) -> str:
-        """The name these metrics go by."""
-        return self.agent_ref.name or ""
 
 
 class Posts(Protocol):
@@ -134,17 +119,6 @@ def request_body(share: Share) -> bytes:
     return msgspec.json.encode(_Request([Raw(record) for _, record in share.records]))
 
 
-def labels_of(agents: Mapping[str, str | None]) -> dict[str, str]:
-    """A label for each name: its agent's where that names one share only, else its own. All differ."""
-    labels = {name: agent or name for name, agent in agents.items()}
-    while True:
-        counts = Counter(labels.values())
-        clashing = [name for name, label in labels.items() if counts[label] > 1 and label != name]
-        if not clashing:
-            return labels
-        labels.update({name: name for name in clashing})
-
-
 def entry_of(share: Share, label: str, reply: bytes) -> Entry:
     """One server's answer as it stands in the file. Raises msgspec.MsgspecError for anything else."""
     metrics = msgspec.json.decode(reply, type=_Metrics)
@@ -153,7 +127,7 @@ def entry_of(share: Share, label: str, reply: bytes) -> Entry:
     if repeats is UNSET and server is not None:
         repeats = Raw(b"[]")
     return Entry(
-        agent_ref=AgentRef(label),
+        agent_ref=Credited(label),
         environment_server=UNSET if server is None else server,
         agent_metrics=metrics.agent_metrics,
         key_metrics=metrics.key_metrics,
@@ -164,7 +138,7 @@ def entry_of(share: Share, label: str, reply: bytes) -> Entry:
 
 
 async def fetch_metrics(transport: Posts, shares: Sequence[Share]) -> list[Entry]:
-    """Asks every server in turn; entries sorted by label, so that equal runs give equal files.
+    """Asks every server in turn; an entry each.
 
     Raises TransportError (ReplyRefusedError for an error status or an answer that is not metrics).
     """
@@ -181,12 +155,7 @@ async def fetch_metrics(transport: Posts, shares: Sequence[Share]) -> list[Entry
             raise ReplyRefusedError(
                 f"{url} did not answer with metrics: {fault}", kind="body", status=reply.status
             ) from fault
-    return sorted(entries, key=lambda entry: entry.label)
-
-
-def file_bytes(entries: Sequence[Entry]) -> bytes:
-    """The aggregate file: one array, indented by two, without a newline at its end."""
-    return msgspec.json.format(msgspec.json.encode(entries), indent=2)
+    return entries
 
 
 def _kept_of(response: Raw) -> Raw | None:

@@ -1,15 +1,20 @@
 """What the rewards of a run say. Pure: records in, numbers out."""
 
 from triocollect.metrics.aggregate import Aggregation, aggregate
+from triocollect.metrics.entries import Credited, Entry, file_bytes, labels_of
 from triocollect.metrics.summary import Interval, RewardMean, Scores, Summary, bounds, pass_at_k
 
 __all__ = [
     "Aggregation",
+    "Credited",
+    "Entry",
     "Interval",
     "RewardMean",
     "Scores",
     "Summary",
     "aggregate",
     "bounds",
+    "file_bytes",
+    "labels_of",
     "pass_at_k",
 ]

@@ -1,15 +1,25 @@
 """Metrics over finished outputs, long after and without a server."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import UNSET
 
 from triocollect import durable
 from triocollect.errors import RefusedError
-from triocollect.metrics import Aggregation, Interval, Scores, Summary, bounds
+from triocollect.metrics import (
+    Aggregation,
+    Credited,
+    Entry,
+    Interval,
+    Scores,
+    Summary,
+    bounds,
+    file_bytes,
+    labels_of,
+)
 from triocollect.metrics.summary import INTERVAL_METHOD
 from triocollect.protocol.ids import RowKey
 from triocollect.protocol.values import Json, JsonObject
@@ -46,7 +56,7 @@ class Aggregated:
 
     def __init__(self, outputs: Sequence[Output], groups: Mapping[str, "_Group"]) -> None:
         self.outputs: Final = outputs
-        labels = _labels({name: group.agent for name, group in groups.items()})
+        labels = labels_of({name: group.agent for name, group in groups.items()})
         self._groups: Final = dict(sorted((labels[name], group) for name, group in groups.items()))
         self.summaries: Final[list[Summary]] = [
             group.scores.summary(label) for label, group in self._groups.items()
@@ -89,9 +99,8 @@ class Aggregated:
         )
 
     def gym_file_bytes(self) -> bytes:
-        """The content of `<stem>_aggregate_metrics.json` as in Gym 0.7.0, entries sorted by label."""
-        entries = [_entry(label, group) for label, group in self._groups.items()]
-        return msgspec.json.format(msgspec.json.encode(entries), indent=2)
+        """The content of `<stem>_aggregate_metrics.json`."""
+        return file_bytes(_entry(label, group) for label, group in self._groups.items())
 
     def write(self, output: Path | None = None) -> Path:
         """Put Gym's file beside the first output, or beside `output`; returns where. Raises StorageError."""
@@ -131,10 +140,15 @@ class _Group:
         return self._reply
 
 
-def _entry(label: str, group: _Group) -> JsonObject:
-    server: JsonObject = {} if group.server is None else {"_ng_environment_server": group.server}
-    names = ("agent_metrics", "key_metrics", "group_level_metrics", "repeat_level_metrics")
-    return {"agent_ref": {"name": label}, **server, **{name: group.reply[name] for name in names}}
+def _entry(label: str, group: _Group) -> Entry:
+    return Entry(
+        agent_ref=Credited(label),
+        environment_server=UNSET if group.server is None else group.server,
+        agent_metrics=group.reply["agent_metrics"],
+        key_metrics=group.reply["key_metrics"],
+        group_level_metrics=group.reply["group_level_metrics"],
+        repeat_level_metrics=group.reply["repeat_level_metrics"],
+    )
 
 
 def _who(record: JsonObject) -> tuple[str | None, str | None]:
@@ -145,15 +159,6 @@ def _who(record: JsonObject) -> tuple[str | None, str | None]:
 
 def _name(value: Json) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _labels(agents: Mapping[str, str | None]) -> dict[str, str]:
-    """A label for each group: its agent's name where that is nobody else's, else its own (Gym 0.7.0)."""
-    owners = Counter(agents.values())
-    return {
-        name: agent if agent and owners[agent] == 1 and (agent == name or agent not in agents) else name
-        for name, agent in agents.items()
-    }
 
 
 class _Merge:
