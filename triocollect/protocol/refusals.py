@@ -1,9 +1,10 @@
-"""Refusals: the error body of the control plane and of `/run`, and the status of each code. Pure."""
+"""Refusals: the error body of the control plane and of every server's own routes, with its status. Pure."""
 
 from enum import StrEnum
 from typing import Final
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 
 class Code(StrEnum):
@@ -30,11 +31,15 @@ class Code(StrEnum):
     INVALID_STATE = "invalid_state"
     BAD_REQUEST = "bad_request"
     COORDINATOR_UNAVAILABLE = "coordinator_unavailable"
+    NO_SESSION = "no_session"
+    UNKNOWN_TOOL = "unknown_tool"
 
 
 _OTHER_STATUS: Final = {
     Code.ROLLOUT_ID_REQUIRED: 400,
     Code.UNAUTHORIZED: 401,
+    Code.NO_SESSION: 404,
+    Code.UNKNOWN_TOOL: 404,
     Code.RETIRED: 410,
     Code.INVALID_STATE: 422,
     Code.BAD_REQUEST: 422,
@@ -58,7 +63,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
     phase: str | None = None
     operation: int | None = None
-    retired_through: int | None = None
+    retired_through: int | UnsetType = UNSET
 
 
 class RefusalBody(msgspec.Struct, frozen=True):

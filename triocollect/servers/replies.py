@@ -12,23 +12,10 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from triocollect.errors import TriocollectError
+from triocollect.protocol.ids import EpisodeId
+from triocollect.protocol.refusals import Code, Refusal, RefusalBody, status_of
 
 _log: Final = logging.getLogger("triocollect.servers")
-
-
-class ErrorDetail(msgspec.Struct, frozen=True):
-    """Why a request was refused: `code` is for programs, `detail` for people."""
-
-    code: str
-    detail: str
-    phase: str | None = None
-    operation: int | None = None
-
-
-class ErrorBody(msgspec.Struct, frozen=True):
-    """`{"error": {"code", "detail", "phase", "operation"}}`."""
-
-    error: ErrorDetail
 
 
 class Gone(Response):
@@ -43,9 +30,14 @@ def json_reply(body: object, status: int = 200) -> Response:
     return Response(msgspec.json.encode(body), status, media_type="application/json")
 
 
-def refusal(status: int, code: str, detail: str) -> Response:
-    """An error with a code: the request was understood and is not carried out."""
-    return json_reply(ErrorBody(ErrorDetail(code, detail)), status)
+def refusal(code: Code, detail: str) -> Response:
+    """The request was understood and is not carried out."""
+    return json_reply(RefusalBody(Refusal(code=code, detail=detail)), status_of(code))
+
+
+def under_way(episode: EpisodeId) -> Response:
+    """The refusal of what an episode already has going on here."""
+    return refusal(Code.DUPLICATE_ATTEMPT, f"{episode.capture_key} is under way already")
 
 
 def broken(detail: str) -> Response:

@@ -12,11 +12,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from triocollect.protocol.ids import EpisodeId
+from triocollect.protocol.refusals import Code
 from triocollect.servers.agent.loop import Surroundings, run_session
 from triocollect.servers.agent.session import Finished, Session, activated, next_step
 from triocollect.servers.identity import episode_of
 from triocollect.servers.peers import Connect, Peer, network
-from triocollect.servers.replies import attended, json_reply, refusal
+from triocollect.servers.replies import attended, json_reply, refusal, under_way
 
 
 class AgentInstance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,16 +57,16 @@ class AgentServer:
             order = msgspec.json.decode(body, type=OpenSession)
             episode = episode_of(request.headers)
         except (msgspec.MsgspecError, ValueError) as error:
-            return refusal(422, "bad_request", str(error))
+            return refusal(Code.BAD_REQUEST, str(error))
         if episode is None:
             return refusal(
-                400, "rollout_id_required", "an agent session belongs to an episode: say x-rollout-id"
+                Code.ROLLOUT_ID_REQUIRED, "an agent session belongs to an episode: say x-rollout-id"
             )
         if order.agent not in self._surroundings:
             known = ", ".join(sorted(self._surroundings))
-            return refusal(422, "bad_request", f"there is no agent {order.agent!r} here; there are: {known}")
+            return refusal(Code.BAD_REQUEST, f"there is no agent {order.agent!r} here; there are: {known}")
         if episode in self._active:
-            return _busy(episode)
+            return under_way(episode)
         self.sessions[episode] = Session(episode=episode, agent=order.agent, cookie=order.cookie)
         return json_reply({"session_id": episode.capture_key})
 
@@ -78,16 +79,16 @@ class AgentServer:
         try:
             episode = EpisodeId.parse(request.path_params["key"])
         except ValueError as error:
-            return refusal(422, "bad_request", str(error))
+            return refusal(Code.BAD_REQUEST, str(error))
         if (session := self.sessions.get(episode)) is None:
-            return refusal(404, "no_session", f"no session of {episode.capture_key} is open")
+            return refusal(Code.NO_SESSION, f"no session of {episode.capture_key} is open")
         if episode in self._active:
-            return _busy(episode)
+            return under_way(episode)
         try:
             if session.params is None:
                 session = activated(session, msgspec.json.decode(body, type=dict[str, Raw]))
         except (msgspec.MsgspecError, RecursionError) as error:
-            return refusal(422, "bad_request", f"responses_create_params: {error}")
+            return refusal(Code.BAD_REQUEST, f"responses_create_params: {error}")
         begun = session
         self._active.add(episode)
         try:
@@ -100,7 +101,7 @@ class AgentServer:
         try:
             episode = episode_of(request.headers)
         except ValueError as error:
-            return refusal(422, "bad_request", str(error))
+            return refusal(Code.BAD_REQUEST, str(error))
         closed = episode is not None and self.sessions.pop(episode, None) is not None
         return json_reply({"closed": closed})
 
@@ -149,7 +150,3 @@ def build_app(settings: AgentSettings, connect: Connect = network) -> Starlette:
         Route("/ng-rollout/{key}/v1/responses", server.activate, methods=["POST"]),
     ]
     return Starlette(routes=routes, lifespan=lifespan)
-
-
-def _busy(episode: EpisodeId) -> Response:
-    return refusal(409, "duplicate_attempt", f"{episode.capture_key} is under way already")

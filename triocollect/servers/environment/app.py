@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from triocollect.metrics import aggregate
 from triocollect.protocol.ids import EpisodeId
+from triocollect.protocol.refusals import Code
 from triocollect.protocol.values import JsonObject
 from triocollect.servers.environment.drive import Broken, drive
 from triocollect.servers.environment.episode import Episode, Surroundings
@@ -24,7 +25,7 @@ from triocollect.servers.environment.orders import (
     parse_order,
 )
 from triocollect.servers.peers import Connect, Peer, network
-from triocollect.servers.replies import attended, broken, json_reply, refusal
+from triocollect.servers.replies import attended, broken, json_reply, refusal, under_way
 
 
 class SourceAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,10 +61,10 @@ class EnvironmentServer:
         try:
             order = parse_order(body, self._surroundings)
         except (ValueError, RecursionError) as error:
-            return refusal(422, "bad_request", str(error))
+            return refusal(Code.BAD_REQUEST, str(error))
         name = order.episode
         if name in self.episodes:
-            return refusal(409, "duplicate_attempt", f"{name.capture_key} is under way already")
+            return under_way(name)
         self.episodes[name] = Episode(order=order)
         try:
             return await attended(request, lambda: self._fly(order))
@@ -76,7 +77,7 @@ class EnvironmentServer:
         try:
             records = msgspec.json.decode(body, type=_Records).verify_responses
         except (msgspec.MsgspecError, RecursionError) as error:
-            return refusal(422, "bad_request", str(error))
+            return refusal(Code.BAD_REQUEST, str(error))
         return json_reply(aggregate(cast("list[JsonObject]", records)))  # JSON is what was decoded
 
     async def head(self, _request: Request) -> Response:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from triocollect.protocol.ids import EpisodeId
+from triocollect.protocol.refusals import Code
 from triocollect.servers.model.calls import Call, Calls
 from triocollect.servers.model.upstream import respond
 from triocollect.servers.peers import Connect, Peer, network
@@ -47,7 +48,7 @@ class ModelServer:
             episode = None if key is None else EpisodeId.parse(key)
             order = self._in_worker_words(body)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            return refusal(422, "bad_request", str(error))
+            return refusal(Code.BAD_REQUEST, str(error))
         call = self.calls.admit(episode, order)
         try:
             return await attended(request, lambda: self._deliver(call))

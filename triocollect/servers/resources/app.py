@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from triocollect.errors import ConfigError
 from triocollect.protocol.ids import EpisodeId, rollout_id_fault
+from triocollect.protocol.refusals import Code
 from triocollect.servers.identity import episode_of
 from triocollect.servers.replies import broken, json_reply, refusal
 from triocollect.servers.resources import counter, exact_match, numeric
@@ -97,7 +98,7 @@ class _Server(Generic[S]):
         tool = request.path_params["tool"]
         if tool not in self._source.tools:
             known = ", ".join(sorted(self._source.tools)) or "none"
-            return refusal(404, "unknown_tool", f"there is no tool {tool!r}; tools: {known}")
+            return refusal(Code.UNKNOWN_TOOL, f"there is no tool {tool!r}; tools: {known}")
         arguments = await request.body() or NO_ARGUMENTS
         if (session := self._session(request)) is None:
             return _no_identity("no open session has this identity or cookie; POST /seed_session first")
@@ -171,7 +172,7 @@ def _judged(handler: Handler) -> Handler:
         try:
             return await handler(request)
         except (msgspec.DecodeError, RecursionError) as problem:
-            return refusal(422, "bad_request", str(problem))
+            return refusal(Code.BAD_REQUEST, str(problem))
         except OSError as problem:  # an effect that is not on record has not happened
             return broken(f"effects file: {problem.strerror}")
 
@@ -179,4 +180,4 @@ def _judged(handler: Handler) -> Handler:
 
 
 def _no_identity(detail: str) -> Response:
-    return refusal(400, "rollout_id_required", detail)
+    return refusal(Code.ROLLOUT_ID_REQUIRED, detail)
