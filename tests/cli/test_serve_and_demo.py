@@ -10,6 +10,7 @@ import urllib.request
 import pytest
 
 from triocollect.__main__ import main
+from triocollect.deployment import provisions
 
 PROGRAM = [sys.executable, "-m", "triocollect"]
 
@@ -22,12 +23,26 @@ PROGRAM = [sys.executable, "-m", "triocollect"]
         (["--model-url", "host:1"], "--model-url (command line): needs an http:// or https:// URL"),
         (["agent", "--peer", "counter=http://h:1"], "give --peer NAME=URL"),
         (["agent", "--peer", "counter"], "--peer counter (command line)"),
+        (
+            ["agent", "--peer", "countr=http://h:1"],
+            "--peer countr=http://h:1: must name one of environment, ",
+        ),
+        (["agent", "--peer", "counter=https://h:1"], "are at http://HOST:PORT here"),
+        (["agent", "--peer", "counter=http://h:1/path"], "are at http://HOST:PORT here"),
+        (["agent", "--peer", "counter=http://h:1", "--peer", "counter=http://h:2"], "is given twice"),
         (["model", "--model-url", "http://h:1", "--model-api-key-file", "nowhere"], "nowhere cannot be read"),
     ],
 )
 def test_what_cannot_be_served_is_told(tokens, words, capsys):
     assert main(["serve", *tokens]) == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["serve"], ["serve", "counter"], ["demo"]])
+def test_without_the_extra_the_command_that_installs_it_is_told(command, monkeypatch, capsys):
+    monkeypatch.setattr(provisions, "find_spec", lambda _: None)
+    assert main(command) == 2
+    assert "pip install 'triocollect[servers]'" in capsys.readouterr().err
 
 
 @pytest.mark.processes

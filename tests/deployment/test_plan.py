@@ -71,3 +71,7 @@ def test_effects_go_where_they_are_wanted():
     addresses = {name: Address("h", 1) for name in the_names(plan)}
     told = settings_of(plan, plan.processes[-1], addresses)
     assert told == {"name": "counter", "source": "counter", "effects_file": "effects/counter.jsonl"}
+
+
+def test_an_address_of_ipv6_is_bracketed_in_its_url():
+    assert [Address(host, 9).url for host in ("h", "::1")] == ["http://h:9", "http://[::1]:9"]

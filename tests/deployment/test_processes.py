@@ -14,7 +14,7 @@ from attrs import evolve
 
 from tests.servers.wired import COUNTER_ROW
 from triocollect.config.settings import ServersConfig
-from triocollect.deployment import SOURCES, deploy, plan_for, processes, serve_all
+from triocollect.deployment import SOURCES, deploy, plan_for, processes, provisions, serve_all
 from triocollect.errors import DeploymentError, UsageError
 
 pytestmark = pytest.mark.processes
@@ -174,6 +174,36 @@ async def test_a_server_that_cannot_start_is_told_in_its_own_words(tmp_path):
     assert "Traceback" not in str(error.value)
 
 
+FAILS_ON_IMPORT = """
+import sys
+if "environment" in sys.argv:
+    sys.stderr.write("x" * 1_000_000)
+    sys.exit(3)
+sys.stdin.read()  # the others say nothing, until they are let go
+"""
+
+
+async def test_a_head_that_dies_at_its_start_is_told_by_its_own_few_last_words(tmp_path, monkeypatch):
+    (tmp_path / "hypercorn").mkdir()
+    (tmp_path / "hypercorn" / "__init__.py").write_text(FAILS_ON_IMPORT)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with trio.fail_after(PATIENCE_S), pytest.raises(DeploymentError) as error:
+        await deploy(plan_for(["counter"], ServersConfig()))
+    first, last = str(error.value).split("\n")
+    assert first == "the environment server ended (exit code 3); its last words:"
+    assert set(last) == {"x"}
+    assert len(last) == processes.TOLD_BYTES
+
+
+async def test_servers_that_never_answer_are_ended_when_the_time_is_up(tmp_path, monkeypatch):
+    (tmp_path / "hypercorn").mkdir()
+    (tmp_path / "hypercorn" / "__init__.py").write_text("import sys; sys.stdin.read()")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(processes, "START_TIMEOUT_S", 0.2)
+    with trio.fail_after(PATIENCE_S), pytest.raises(DeploymentError, match=r"did not start within 0\.2 s"):
+        await deploy(plan_for(["counter"], ServersConfig()))
+
+
 async def test_a_port_that_is_taken_is_refused_before_anything_is_started():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -183,6 +213,6 @@ async def test_a_port_that_is_taken_is_refused_before_anything_is_started():
 
 
 async def test_a_missing_extra_is_answered_with_the_command_that_installs_it(monkeypatch):
-    monkeypatch.setattr(processes, "find_spec", lambda name: None if name == "hypercorn" else object())
+    monkeypatch.setattr(provisions, "find_spec", lambda name: None if name == "hypercorn" else object())
     with pytest.raises(UsageError, match=r"needs hypercorn: pip install 'triocollect\[servers\]'"):
         await deploy(plan_for(["counter"], ServersConfig()))

@@ -20,6 +20,7 @@ from cyclopts import Parameter
 from triocollect.cli import say
 from triocollect.cli.app import command
 from triocollect.deployment import datasets
+from triocollect.deployment.provisions import require_servers
 from triocollect.errors import DeploymentError, UsageError
 from triocollect.records.output import scan_output
 from triocollect.report.run_report import Report
@@ -48,6 +49,7 @@ def demo(
     keep: Annotated[str | None, Parameter(help="Leave everything in this folder.", metavar="DIR")] = None,
 ) -> int:
     """Tell the story."""
+    require_servers()
     with _folder(keep) as folder:
         code = Story(folder).tell()
     where = "triocollect demo --keep DIR leaves everything" if keep is None else f"everything is in {keep}"

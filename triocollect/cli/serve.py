@@ -1,7 +1,6 @@
 """`triocollect serve`."""
 
 import os
-import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +19,19 @@ from triocollect.config.given import Given
 from triocollect.config.judge import judge
 from triocollect.config.settings import ServersConfig
 from triocollect.deployment import SOURCES, Plan, serve_all, standing_plan
-from triocollect.deployment.plan import ENVIRONMENT, MODEL, Address, Process, ProcessKind, settings_of
+from triocollect.deployment.plan import (
+    AGENT,
+    ENVIRONMENT,
+    INFERENCE,
+    MODEL,
+    Address,
+    Process,
+    ProcessKind,
+    settings_of,
+)
+from triocollect.deployment.provisions import listen, read_api_key, require_servers
 from triocollect.errors import ConfigError, UsageError
+from triocollect.protocol.handed_down import MODULE
 
 ABOUT = f"""WHAT: all, environment, agent, model, inference, {", ".join(SOURCES)}. Serves until TERM or
 Ctrl-C. The environment server is the head, which tells collectors where the others are. One server alone
@@ -37,7 +47,7 @@ Exit codes:
   0  told to end
   1  a server did not start, or ended by itself
   2  usage, a port is taken, or the extra is missing: triocollect[servers]"""
-BACKLOG: Final = 4096
+PEERS: Final = (ENVIRONMENT, AGENT, MODEL, INFERENCE, *SOURCES)
 _MODEL: Final = "model"
 
 app = command("serve", "[WHAT] [FLAGS]", ABOUT, EPILOGUE)
@@ -64,6 +74,7 @@ def serve(  # noqa: PLR0913  # one parameter per flag is how the library reads t
     model_api_key_file: Annotated[str | None, Parameter(help="File with its key.", metavar="FILE")] = None,
 ) -> int:
     """Serve until told to end."""
+    require_servers()
     servers = ServersConfig(
         model=model,
         model_url=None if model_url is None else str(_read("--model-url", model_url, kinds.Url)),
@@ -92,7 +103,7 @@ def process_of(what: str) -> Process:
 def _become(process: Process, plan: Plan, port: int, peers: dict[str, Address]) -> NoReturn:
     """Turn this process into the server, so that whoever started it signals the server itself."""
     plan = evolve(plan, sources=tuple(source for source in SOURCES if source in peers))
-    with _listen(plan.host, port) as listener:
+    with listen(process.name, plan.host, port) as listener:
         here = Address(*listener.getsockname()[:2])
         settings = _settings(plan, process, {**peers, process.name: here})
         say.out(f"serving {process.name}: {here.url}")
@@ -102,19 +113,14 @@ def _become(process: Process, plan: Plan, port: int, peers: dict[str, Address]) 
         os.dup2(reader, 0)
         os.set_inheritable(listener.fileno(), True)  # noqa: FBT003  # the standard library's own signature
         told = [process.kind, "--name", process.name, "--fd", str(listener.fileno())]
-        os.execv(sys.executable, [sys.executable, "-m", "triocollect.servers", *told])  # noqa: S606  # our own
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        return socket.create_server((host, port), backlog=BACKLOG)
-    except OSError as fault:
-        raise UsageError(f"cannot listen on {host}:{port}: {fault.strerror}") from None
+        os.execv(sys.executable, [sys.executable, "-m", MODULE, *told])  # noqa: S606  # our own
 
 
 def _settings(plan: Plan, process: Process, addresses: dict[str, Address]) -> bytes:
     try:
-        return msgspec.json.encode(settings_of(plan, process, addresses, _key(plan.model_api_key_file)))
+        return msgspec.json.encode(
+            settings_of(plan, process, addresses, read_api_key(plan.model_api_key_file))
+        )
     except KeyError as missing:
         raise UsageError(f"{process.name} needs to know where {missing} is: give --peer NAME=URL") from None
 
@@ -127,16 +133,15 @@ def _read(flag: str, text: str, kind: object) -> object:
 
 
 def _peers(named: Sequence[str]) -> dict[str, Address]:
-    addresses = {}
+    """Addresses by name. Raises UsageError for a name that no server has, and for one that is given twice."""
+    addresses = dict[str, Address]()
     for peer in named:
         name, _, url = peer.partition("=")
+        if name not in PEERS or name in addresses:
+            what = "is given twice" if name in addresses else f"must name one of {', '.join(PEERS)}"
+            raise UsageError(f"--peer {peer}: {what}")
         parts = urlsplit(str(_read(f"--peer {name}", url, kinds.Url)))
+        if parts.scheme != "http" or parts.path:
+            raise UsageError(f"--peer {peer}: servers are at http://HOST:PORT here, without a path")
         addresses[name] = Address(parts.hostname or "", parts.port or 80)
     return addresses
-
-
-def _key(file: Path | None) -> str | None:
-    try:
-        return None if file is None else file.read_text().strip()
-    except (OSError, UnicodeDecodeError) as fault:
-        raise UsageError(f"--model-api-key-file {file} cannot be read: {fault}") from None

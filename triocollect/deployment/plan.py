@@ -36,7 +36,8 @@ class Address(NamedTuple):
     @property
     def url(self) -> str:
         """Its base URL."""
-        return f"http://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
 
 
 class Process(NamedTuple):

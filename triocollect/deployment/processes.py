@@ -1,24 +1,25 @@
 """The processes of an embedded deployment: sockets handed down, a lifeline each, no orphan."""
 
+import contextlib
 import socket
 import subprocess
 import sys
 from collections import deque
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Final
 
 import msgspec
 import trio
 
 from triocollect.deployment.plan import ENVIRONMENT, Address, Plan, Process, settings_of
-from triocollect.errors import DeploymentError, UsageError
+from triocollect.deployment.provisions import listen, read_api_key, require_servers
+from triocollect.errors import DeploymentError
+from triocollect.protocol.handed_down import MODULE
 
-BACKLOG: Final = 4096
 START_TIMEOUT_S: Final = 120.0  # a machine may be busy; a server that dies is told at once
 END_GRACE_S: Final = 5.0  # from the end of the lifeline to the kill
 KILL_GRACE_S: Final = 1.0  # from the kill to its effect
 TOLD_LINES: Final = 12  # of a dead server's last words
+TOLD_BYTES: Final = 4096  # of each of them
 
 # The shell is there for a child's first moments: signals that are ignored when Python starts stay ignored.
 IGNORING_SIGNALS: Final = ("/bin/sh", "-c", "trap '' INT TERM USR1; exec \"$@\"", "sh")
@@ -31,8 +32,8 @@ async def deploy(plan: Plan, *, task_status: trio.TaskStatus[str] = trio.TASK_ST
     waits. Raises UsageError where the deployment cannot be (the `servers` extra is missing, a port is taken,
     the key file cannot be read), DeploymentError when a server ends by itself.
     """
-    _require_servers()
-    api_key = _api_key(plan.model_api_key_file)
+    require_servers()
+    api_key = read_api_key(plan.model_api_key_file)
     listeners = _listen(plan)
     addresses = {name: Address(*listener.getsockname()[:2]) for name, listener in listeners.items()}
     deaths: list[DeploymentError] = []
@@ -45,7 +46,10 @@ async def deploy(plan: Plan, *, task_status: trio.TaskStatus[str] = trio.TASK_ST
     async with trio.open_nursery() as nursery:
         for process in plan.processes:
             nursery.start_soon(keep, process)
-        if await _answers(addresses[ENVIRONMENT]):
+        with trio.move_on_after(START_TIMEOUT_S) as patience:
+            if not await _answers(addresses[ENVIRONMENT]):
+                await trio.sleep_forever()  # it is dead, and of what is known a tick later
+        if not patience.cancelled_caught:
             task_status.started(addresses[ENVIRONMENT].url)
             await trio.sleep_forever()
         deaths.append(DeploymentError(f"the servers did not start within {START_TIMEOUT_S:g} s"))
@@ -55,7 +59,7 @@ async def deploy(plan: Plan, *, task_status: trio.TaskStatus[str] = trio.TASK_ST
 
 async def _keep(process: Process, listener: socket.socket, settings: bytes) -> DeploymentError:
     """Start a server, and hold its lifeline until this is cancelled. Returns what it died of."""
-    command = (sys.executable, "-m", "triocollect.servers", process.kind, "--name", process.name)
+    command = (sys.executable, "-m", MODULE, process.kind, "--name", process.name)
     fd = str(listener.fileno())
     try:
         child = await trio.lowlevel.open_process(
@@ -93,7 +97,7 @@ async def _overhear(child: trio.Process, words: deque[bytes]) -> None:
     assert child.stderr is not None
     rest = b""
     async for data in child.stderr:
-        *lines, rest = (rest + data).split(b"\n")
+        *lines, rest = (line[:TOLD_BYTES] for line in (rest + data).split(b"\n"))
         words.extend(lines)
     if rest:
         words.append(rest)
@@ -115,12 +119,16 @@ async def _end(child: trio.Process) -> None:
 
 
 async def _answers(address: Address) -> bool:
-    """Whether a server answers in time; the kernel connects before the server is there."""
-    with trio.move_on_after(START_TIMEOUT_S):
+    """Wait until a server answers; False if it died instead.
+
+    The kernel connects before the server is there, so nothing has to be tried again.
+    """
+    try:
         async with await trio.open_tcp_stream(*address) as stream:
             await stream.send_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
             return await stream.receive_some() != b""
-    return False
+    except (OSError, trio.BrokenResourceError):
+        return False
 
 
 def _obituary(process: Process, returncode: int | None, words: deque[bytes]) -> str:
@@ -131,34 +139,11 @@ def _obituary(process: Process, returncode: int | None, words: deque[bytes]) -> 
 
 
 def _listen(plan: Plan) -> dict[str, socket.socket]:
+    """A socket for each process; all of them, or none."""
     listeners: dict[str, socket.socket] = {}
-    for process in plan.processes:
-        port = plan.ports.get(process.name, 0)
-        try:
-            listener = socket.create_server((plan.host, port), backlog=BACKLOG)
-        except OSError as error:
-            for opened in listeners.values():
-                opened.close()
-            raise UsageError(
-                f"the {process.name} server cannot listen on {plan.host}:{port}: {error.strerror}; "
-                "end what listens there, or give another port"
-            ) from error
-        listeners[process.name] = listener
+    with contextlib.ExitStack() as opened:
+        for process in plan.processes:
+            listener = listen(process.name, plan.host, plan.ports.get(process.name, 0))
+            listeners[process.name] = opened.enter_context(listener)
+        opened.pop_all()
     return listeners
-
-
-def _require_servers() -> None:
-    if missing := [name for name in ("hypercorn", "starlette") if find_spec(name) is None]:
-        raise UsageError(
-            f"the embedded deployment needs {' and '.join(missing)}: pip install 'triocollect[servers]' "
-            "(or give --head-server or --environment-url)"
-        )
-
-
-def _api_key(file: Path | None) -> str | None:
-    if file is None:
-        return None
-    try:
-        return file.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"model_api_key_file {file} cannot be read: {error}") from error

@@ -15,12 +15,12 @@ from hypercorn.typing import ASGIFramework
 from starlette.applications import Starlette
 
 from triocollect.errors import UsageError
+from triocollect.protocol.handed_down import BACKLOG
 from triocollect.servers import KINDS
 from triocollect.servers.replies import HEALTH
 
 Ending: TypeAlias = Callable[[], Awaitable[None]]  # returns when the server is to end
 
-BACKLOG: Final = 4096
 KEEP_ALIVE_S: Final = 75
 MAX_HEAD_BYTES: Final = 1 << 20
 GRACE_S: Final = 3.0  # for requests in flight when a server ends by itself

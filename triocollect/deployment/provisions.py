@@ -1,0 +1,36 @@
+"""What has to be there before a server process is started: the packages, a port, the key."""
+
+import socket
+from importlib.util import find_spec
+from pathlib import Path
+
+from triocollect.errors import UsageError
+from triocollect.protocol.handed_down import BACKLOG
+
+
+def require_servers() -> None:
+    """Raises UsageError, with the command that helps, where the `servers` extra is missing."""
+    if missing := [name for name in ("hypercorn", "starlette") if find_spec(name) is None]:
+        raise UsageError(
+            f"serving needs {' and '.join(missing)}: pip install 'triocollect[servers]' "
+            "(a run on servers of your own does without: give --head-server or --environment-url)"
+        )
+
+
+def listen(name: str, host: str, port: int) -> socket.socket:
+    """A listening socket for the server of this name; port 0 picks one. Raises UsageError."""
+    try:
+        return socket.create_server((host, port), backlog=BACKLOG)
+    except OSError as error:
+        raise UsageError(
+            f"the {name} server cannot listen on {host}:{port}: {error.strerror}; "
+            "end what listens there, or give another port"
+        ) from error
+
+
+def read_api_key(file: Path | None) -> str | None:
+    """The key for the model's URL, if there is a file with one. Raises UsageError where it cannot be read."""
+    try:
+        return None if file is None else file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--model-api-key-file {file} cannot be read: {error}") from error
