@@ -6,7 +6,7 @@ program that builds them by hand is trusted.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, NewType
+from typing import Final, Literal, NewType, get_args
 
 from attrs import field, frozen
 
@@ -30,6 +30,7 @@ DriftField = Literal[
     "model",
     "environment",
 ]
+DRIFT_FIELDS: Final[tuple[DriftField, ...]] = get_args(DriftField)
 
 
 @frozen(kw_only=True)

@@ -9,6 +9,7 @@ from typing import Final
 from triocollect.config import kinds
 from triocollect.config.setting import Setting
 from triocollect.config.settings import (
+    DRIFT_FIELDS,
     ByteCount,
     Count,
     DriftField,
@@ -96,8 +97,7 @@ SETTINGS: Final = (
     _switch("overwrite", ("output", "overwrite"),
             "Start afresh even over results of an earlier run (implies --resume never).", RESULTS),
     Setting("accept_drift", tuple[DriftField, ...], ("output", "accept_drift"),
-            "Continue although this differs from the earlier run: input, limit, num_repeats, agent, "
-            "responses_create_params, prompt_config, model, environment; repeatable.",
+            f"Continue although this differs from the earlier run: {', '.join(DRIFT_FIELDS)}; repeatable.",
             RESULTS, metavar="FIELD"),
     Setting("wait_for_lock", Seconds, ("output", "wait_for_lock_s"),
             "Wait this long for another collector on the same output to end [default: refuse at once].",

@@ -16,14 +16,11 @@ from triocollect.records.findings import Finding, Findings, KeySet
 from triocollect.records.heads import RecordHead, decode_output_head, head_of
 from triocollect.records.lines import Line, Lines
 from triocollect.records.tail import is_whole_object, read_tail
-from triocollect.rows.names import materialized_path, run_path
+from triocollect.rows.names import aggregate_path, failures_path, materialized_path, run_path, torn_path
 
-_COMPANIONS: Final = (
-    "_failures.jsonl",
-    "_materialized_inputs.jsonl",
-    "_torn.jsonl",
-    "_run.json",
-    "_aggregate_metrics.json",
+_COMPANIONS: Final = tuple(
+    beside(Path("x.jsonl")).name.removeprefix("x")
+    for beside in (failures_path, materialized_path, torn_path, run_path, aggregate_path)
 )
 _NUMBER_OR_BOOL: Final = frozenset(b"-0123456789tf")
 _KEPT: Final = frozenset({"agent_ref", "_ng_environment_server"})

@@ -7,6 +7,7 @@ from triocollect.protocol.ids import EpisodeId, rollout_id_fault
 
 ROLLOUT_ID: Final = "x-rollout-id"
 ROLLOUT_ATTEMPT: Final = "x-rollout-attempt"
+CAPTURE_KEY: Final = "x-capture-key"  # tells an inference worker whose call it is, for its counts
 
 
 def identity_headers(episode: EpisodeId) -> dict[str, str]:

@@ -9,6 +9,7 @@ import httpx
 import msgspec
 
 from triocollect.errors import PeerError, TransportError
+from triocollect.servers.cookies import given_back
 from triocollect.transport import Transport
 
 Connect: TypeAlias = Callable[[str], httpx.AsyncBaseTransport]  # base URL -> how it is reached
@@ -50,7 +51,9 @@ class Peer:
         """POST, any status. Raises PeerError where no whole answer came."""
         async with self.stream(path, body, headers) as response:
             content = await _whole(self.name, response)
-            return PeerReply(response.status_code, content, _cookie(response))
+            return PeerReply(
+                response.status_code, content, given_back(response.headers.get_list("set-cookie"))
+            )
 
     async def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> PeerReply:
         """POST. Raises PeerError where no whole answer came or its status is 400 or above."""
@@ -89,7 +92,7 @@ def no_answer(name: str, error: Exception) -> PeerError:
 def answered_badly(name: str, path: str, reply: PeerReply) -> PeerError:
     """The error of a peer that answered with an error, in its own words."""
     passing = reply.status >= httpx.codes.INTERNAL_SERVER_ERROR or reply.status in PASSING_STATUSES
-    return PeerError(f"{name} answered {reply.status} to {path}: {_told(reply.body)}", passing=passing)
+    return PeerError(f"{name} answered {reply.status} to {path}: {told(reply.body)}", passing=passing)
 
 
 async def _whole(name: str, response: httpx.Response) -> bytes:
@@ -99,15 +102,10 @@ async def _whole(name: str, response: httpx.Response) -> bytes:
         raise no_answer(name, error) from error
 
 
-def _told(body: bytes) -> str:
+def told(body: bytes) -> str:
     """The peer's words without another layer of quotes, so that chains of servers stay legible."""
     try:
         text = msgspec.json.decode(body, type=str)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         text = body.decode(errors="replace")
     return text if len(text) <= MAX_TOLD else text[:MAX_TOLD] + "…"
-
-
-def _cookie(response: httpx.Response) -> str | None:
-    pairs = [header.partition(";")[0].strip() for header in response.headers.get_list("set-cookie")]
-    return "; ".join(pairs) or None

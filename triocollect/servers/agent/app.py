@@ -13,8 +13,9 @@ from starlette.routing import Route
 
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code
-from triocollect.servers.agent.loop import Surroundings, run_session
+from triocollect.servers.agent.loop import AgentPeers, run_session
 from triocollect.servers.agent.session import Finished, Session, activated, next_step
+from triocollect.servers.cookies import set_again
 from triocollect.servers.identity import episode_of
 from triocollect.servers.peers import Connect, Peer, network
 from triocollect.servers.replies import attended, json_reply, refusal, under_way
@@ -45,8 +46,8 @@ class OpenSession(msgspec.Struct, frozen=True):
 class AgentServer:
     """All sessions of this process, each at its latest boundary."""
 
-    def __init__(self, surroundings: Mapping[str, Surroundings]) -> None:
-        self._surroundings: Final = surroundings
+    def __init__(self, agents: Mapping[str, AgentPeers]) -> None:
+        self._agents: Final = agents
         self.sessions: Final[dict[EpisodeId, Session]] = {}
         self._active: Final[set[EpisodeId]] = set()
 
@@ -62,8 +63,8 @@ class AgentServer:
             return refusal(
                 Code.ROLLOUT_ID_REQUIRED, "an agent session belongs to an episode: say x-rollout-id"
             )
-        if order.agent not in self._surroundings:
-            known = ", ".join(sorted(self._surroundings))
+        if order.agent not in self._agents:
+            known = ", ".join(sorted(self._agents))
             return refusal(Code.BAD_REQUEST, f"there is no agent {order.agent!r} here; there are: {known}")
         if episode in self._active:
             return under_way(episode)
@@ -106,12 +107,13 @@ class AgentServer:
         return json_reply({"closed": closed})
 
     async def _run(self, session: Session) -> Response:
-        around = self._surroundings[session.agent]
+        around = self._agents[session.agent]
         session = await run_session(session, around, self._at_boundary)
         last = next_step(session, around.max_steps)
         assert isinstance(last, Finished)
-        cookie = {} if session.cookie is None else {"set-cookie": session.cookie}
-        return Response(last.response, media_type="application/json", headers=cookie)
+        response = Response(last.response, media_type="application/json")
+        response.raw_headers.extend(set_again(session.cookie))
+        return response
 
     async def _at_boundary(self, session: Session) -> None:
         if session.episode in self.sessions:
@@ -129,7 +131,7 @@ def build_app(settings: AgentSettings, connect: Connect = network) -> Starlette:
 
     server = AgentServer(
         {
-            name: Surroundings(
+            name: AgentPeers(
                 resources=peer(one.resources_name, one.resources_url),
                 model=peer("policy_model", one.model_url),
                 max_steps=one.max_steps,

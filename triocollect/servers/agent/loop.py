@@ -26,7 +26,7 @@ SERVER_FAULT: Final = 500
 
 
 @attrs.frozen(kw_only=True)
-class Surroundings:
+class AgentPeers:
     """Whom the sessions of one agent instance talk to, and how many policy calls one may make."""
 
     resources: Peer
@@ -35,7 +35,7 @@ class Surroundings:
 
 
 async def run_session(
-    session: Session, around: Surroundings, at_boundary: Callable[[Session], Awaitable[None]]
+    session: Session, around: AgentPeers, at_boundary: Callable[[Session], Awaitable[None]]
 ) -> Session:
     """Run a session from its boundary to its end.
 

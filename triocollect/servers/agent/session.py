@@ -8,6 +8,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from triocollect.protocol.ids import EpisodeId
+from triocollect.servers.cookies import renewed
 
 Usage: TypeAlias = dict[str, object]  # numbers, some of them a level deeper
 
@@ -119,14 +120,14 @@ def model_answered(session: Session, body: bytes) -> Session:
 
 
 def tool_answered(session: Session, output: str, cookie: str | None = None) -> Session:
-    """The session after its first open tool call has this output, and the resources server's newer cookie."""
+    """The session after its first open tool call has this output, and came with these cookies."""
     call, *rest = session.calls
     item = {"type": "function_call_output", "call_id": call.call_id, "output": output}
     return replace(
         session,
         produced=(*session.produced, Raw(msgspec.json.encode(item))),
         calls=tuple(rest),
-        cookie=cookie or session.cookie,
+        cookie=renewed(session.cookie, cookie),
     )
 
 

@@ -16,7 +16,7 @@ from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code
 from triocollect.protocol.values import JsonObject
 from triocollect.servers.environment.drive import Broken, drive
-from triocollect.servers.environment.episode import Episode, Surroundings
+from triocollect.servers.environment.episode import Episode, SourcePeers
 from triocollect.servers.environment.orders import (
     MAX_REASON,
     EpisodeReply,
@@ -50,8 +50,8 @@ class _Records(msgspec.Struct, frozen=True):
 class EnvironmentServer:
     """All episodes of this process, each at its latest boundary."""
 
-    def __init__(self, surroundings: Mapping[str, Surroundings], head: str) -> None:
-        self._surroundings: Final = surroundings
+    def __init__(self, sources: Mapping[str, SourcePeers], head: str) -> None:
+        self._sources: Final = sources
         self._head: Final = head
         self.episodes: Final[dict[EpisodeId, Episode]] = {}
 
@@ -59,7 +59,7 @@ class EnvironmentServer:
         """POST /run: one episode, from its input to its record."""
         body = await request.body()
         try:
-            order = parse_order(body, self._surroundings)
+            order = parse_order(body, self._sources)
         except (ValueError, RecursionError) as error:
             return refusal(Code.BAD_REQUEST, str(error))
         name = order.episode
@@ -86,7 +86,7 @@ class EnvironmentServer:
 
     async def _fly(self, order: Order) -> Response:
         episode = self.episodes[order.episode]
-        match await drive(episode, self._surroundings[order.source], self._at_boundary):
+        match await drive(episode, self._sources[order.source], self._at_boundary):
             case Broken() as end:
                 return _failed(order, end)
             case Episode(record=record):
@@ -102,20 +102,20 @@ class EnvironmentServer:
 def build_app(settings: EnvironmentSettings, connect: Connect = network) -> Starlette:
     """The environment server as an ASGI application."""
     agents = {one.agent_url: Peer("agent", one.agent_url, connect) for one in settings.sources.values()}
-    surroundings = {
-        source: Surroundings(
+    sources = {
+        source: SourcePeers(
             agent_name=one.agent,
             agent=agents[one.agent_url],
             resources=Peer(source, one.resources_url, connect),
         )
         for source, one in settings.sources.items()
     }
-    server = EnvironmentServer(surroundings, settings.head)
+    server = EnvironmentServer(sources, settings.head)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         yield
-        for each in (*agents.values(), *(around.resources for around in surroundings.values())):
+        for each in (*agents.values(), *(around.resources for around in sources.values())):
             await each.aclose()
 
     routes = [

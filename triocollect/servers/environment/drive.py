@@ -7,7 +7,7 @@ import trio
 from msgspec.structs import replace
 
 from triocollect.errors import PeerError
-from triocollect.servers.environment.episode import STEPS, Episode, Surroundings, end_sessions
+from triocollect.servers.environment.episode import STEPS, Episode, SourcePeers, end_sessions
 from triocollect.servers.environment.orders import Stage
 
 
@@ -20,7 +20,7 @@ class Broken(msgspec.Struct, frozen=True):
 
 
 async def drive(
-    episode: Episode, around: Surroundings, at_boundary: Callable[[Episode], Awaitable[None]]
+    episode: Episode, around: SourcePeers, at_boundary: Callable[[Episode], Awaitable[None]]
 ) -> Episode | Broken:
     """Run an episode from its boundary to its end.
 

@@ -11,6 +11,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from triocollect.errors import PeerError
+from triocollect.servers.cookies import renewed
 from triocollect.servers.environment.orders import Order, Stage, without_the_collectors
 from triocollect.servers.identity import identity_headers, model_path
 from triocollect.servers.peers import Peer, PeerReply
@@ -31,7 +32,7 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @attrs.frozen(kw_only=True)
-class Surroundings:
+class SourcePeers:
     """Whom the episodes of one source talk to."""
 
     agent_name: str
@@ -48,29 +49,29 @@ class Step(NamedTuple):
     name: str
     kind: Literal["wait", "replay"]
     stage: Stage
-    run: Callable[[Episode, Surroundings], Awaitable[Episode]]
+    run: Callable[[Episode, SourcePeers], Awaitable[Episode]]
 
 
-async def _seed(episode: Episode, around: Surroundings) -> Episode:
+async def _seed(episode: Episode, around: SourcePeers) -> Episode:
     reply = await around.resources.post("/seed_session", _encode(episode.order.fields), _headers(episode))
     return replace(episode, cookie=reply.cookie)
 
 
-async def _open(episode: Episode, around: Surroundings) -> Episode:
+async def _open(episode: Episode, around: SourcePeers) -> Episode:
     opening = {"agent": around.agent_name, "cookie": episode.cookie}
     headers = identity_headers(episode.order.episode)
     await around.agent.post("/v1/agent_sessions", msgspec.json.encode(opening), headers)
     return episode
 
 
-async def _activate(episode: Episode, around: Surroundings) -> Episode:
+async def _activate(episode: Episode, around: SourcePeers) -> Episode:
     params = episode.order.fields.get("responses_create_params", Raw(b"{}"))
     reply = await around.agent.post(model_path(episode.order.episode), bytes(params), {})
-    cookie = reply.cookie or episode.cookie
+    cookie = renewed(episode.cookie, reply.cookie)
     return replace(episode, response=_fields(around.agent, reply), cookie=cookie)
 
 
-async def _verify(episode: Episode, around: Surroundings) -> Episode:
+async def _verify(episode: Episode, around: SourcePeers) -> Episode:
     assert episode.response is not None
     response = Raw(msgspec.json.encode(episode.response))
     claim = {**episode.order.fields, "response": response}
@@ -78,7 +79,7 @@ async def _verify(episode: Episode, around: Surroundings) -> Episode:
     return replace(episode, record=_record(claim, _fields(around.resources, reply), around.resources.name))
 
 
-async def end_sessions(episode: Episode, around: Surroundings) -> Episode:
+async def end_sessions(episode: Episode, around: SourcePeers) -> Episode:
     """End an episode's sessions, whatever it had of them, within CLOSE_GRACE_S.
 
     Never raises PeerError: a server that cannot close takes no result away.

@@ -17,11 +17,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from triocollect.servers.identity import CAPTURE_KEY
 from triocollect.servers.inference import conversation, reply
 from triocollect.servers.inference.generation import Generation, Hold, Tally
 from triocollect.servers.replies import json_reply
-
-CAPTURE_KEY: Final = "x-capture-key"
 
 
 class InferenceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

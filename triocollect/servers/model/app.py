@@ -13,12 +13,11 @@ from starlette.routing import Route
 
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code
+from triocollect.servers.identity import CAPTURE_KEY
 from triocollect.servers.model.calls import Call, Calls
 from triocollect.servers.model.upstream import respond
 from triocollect.servers.peers import Connect, Peer, network
 from triocollect.servers.replies import attended, refusal
-
-CAPTURE_KEY: Final = "x-capture-key"  # tells the worker whose call it is, for its counts
 
 
 class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,10 +9,9 @@ import msgspec
 from triocollect.errors import PeerError, TransportError
 from triocollect.servers.model.calls import Call
 from triocollect.servers.model.events import ENDINGS, FAULTS, NOTHING, EventStream
-from triocollect.servers.peers import Peer, PeerReply, answered_badly, no_answer
+from triocollect.servers.peers import Peer, PeerReply, answered_badly, no_answer, told
 
 PATH: Final = "/responses"
-MAX_TOLD: Final = 500
 
 
 async def respond(worker: Peer, call: Call, headers: Mapping[str, str]) -> bytes:
@@ -51,8 +50,7 @@ def _ending(name: str, stream: EventStream, data: bytes) -> bytes | PeerError | 
     try:
         for event in stream.feed(data):
             if event.type in FAULTS:
-                told = event.data[:MAX_TOLD].decode(errors="replace")
-                return PeerError(f"{name} failed: {told}", passing=True)
+                return PeerError(f"{name} failed: {told(event.data)}", passing=True)
             if event.type in ENDINGS and event.response is not NOTHING:
                 return bytes(event.response)
     except (msgspec.MsgspecError, RecursionError) as error:
