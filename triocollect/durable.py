@@ -24,6 +24,11 @@ def _naming(path: Path, doing: str) -> Iterator[None]:
         raise StorageError(f"cannot {doing} {path}: {error.strerror or error}", path=str(path)) from error
 
 
+def unreadable(path: Path, error: OSError) -> StorageError:
+    """What to raise for a file that cannot be read."""
+    return StorageError(f"cannot read {path}: {error.strerror or error}", path=str(path))
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
     with _naming(folder, "sync"):

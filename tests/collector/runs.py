@@ -8,6 +8,7 @@ import trio
 
 from triocollect.collector.run import Order, run
 from triocollect.config import Config, DispatchConfig, InputConfig, OutputConfig, ServersConfig
+from triocollect.errors import reason_of
 from triocollect.transport import Transport
 
 
@@ -41,9 +42,11 @@ class Place:
             dispatch=DispatchConfig(**dispatch),
         )
 
-    async def collect(self, dispatch=None, listener=None, hand_over=None, **settings):
+    async def collect(
+        self, dispatch=None, listener=None, hand_over=None, blocking=inline, connect=None, **settings
+    ):
         config = self.config(**settings)
-        transport = Transport(max_reply_bytes=config.dispatch.max_reply_bytes)
+        transport = Transport(max_reply_bytes=config.dispatch.max_reply_bytes, connect=connect)
         try:
             return await run(
                 Order(
@@ -52,9 +55,11 @@ class Place:
                     listener=listener or (lambda _: None),
                     dispatch=dispatch,
                     hand_over=hand_over,
-                    blocking=inline,
+                    blocking=blocking,
                 )
             )
+        except BaseExceptionGroup as group:
+            raise reason_of(group) from group
         finally:
             await transport.aclose()
 

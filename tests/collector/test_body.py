@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from triocollect.collector.body import MAX_DEPTH, BadBodyError, depth, fields_of, number_of
+from triocollect.collector.body import MAX_DEPTH, BadBodyError, depth, fields_of
+from triocollect.records.fate import number_of
 
 json_texts = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -1,9 +1,10 @@
 """A dead server costs a bounded number of sends; no row is started that would not end in time."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triocollect.flight.budget import RetryBudget, TimeBudget
+from triocollect.flight.budget import RetryBudget, TimeBudget, pause_s
 
 
 @given(st.integers(1, 300), st.integers(1, 6))
@@ -22,11 +23,17 @@ def test_all_sends_together_stay_within_a_fifth_above_the_rows(rows, attempts):
     assert max(sends) <= attempts
 
 
-def test_a_row_that_met_a_closed_server_was_not_sent():
-    budget = RetryBudget(3)
-    budget.sent(1)
-    budget.taken_back(1)
-    assert (budget.rows, budget.sends) == (0, 0)
+@pytest.mark.parametrize("luck", [0.0, 0.5, 1.0])
+def test_pauses_grow_to_half_a_minute_and_never_overflow(luck):
+    pauses = [pause_s(nth, None, luck) for nth in range(1, 2000)]
+    assert pauses == sorted(pauses)
+    assert 0.5 <= pauses[0] <= 1.0
+    assert pauses[-1] <= 30.0
+
+
+@pytest.mark.parametrize(("wish", "least", "most"), [(0, 0.5, 0.6), (120, 120, 132), (1e9, 300, 330)])
+def test_a_servers_wish_is_honoured_within_reason(wish, least, most):
+    assert least <= pause_s(1, wish, 0.0) <= pause_s(1, wish, 1.0) <= most
 
 
 def test_without_a_budget_rows_are_started_for_ever():

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from triocollect.collector.identity import drifted
+from triocollect.durable import unreadable
 from triocollect.errors import DriftError
 from triocollect.protocol.files import RunFile
 from triocollect.rows.materialize import Materialized
@@ -46,6 +49,8 @@ def agree(
             "with --accept-drift input",
             fields=("input",),
         )
+    if earlier.rows_sha256 != rows.sha256 and not differ:
+        differ = ("input",)
     drift = tuple(dict.fromkeys([*earlier.drift, *differ]))
     return RunFile(
         run=earlier.run,
@@ -64,8 +69,10 @@ def adopt(
 
     One that was cut is a beginning of the present one. Raises DriftError for anything else.
     """
-    if not existing.exists() or _is_beginning(existing, draft) or "input" in accepted:
+    if not existing.exists() or _is_beginning(existing, draft):
         return first_run_file(rows, fields)
+    if "input" in accepted:
+        return msgspec.structs.replace(first_run_file(rows, fields), drift=("input",))
     raise DriftError(
         f"{existing} does not hold the rows that input and settings give now. If NeMo Gym began the run, "
         "+gym_task_numbering=true numbers tasks exactly as it does; else put input and settings back, "
@@ -81,11 +88,16 @@ def sha256_of(path: Path) -> str | None:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise unreadable(path, error) from error
 
 
 def _is_beginning(existing: Path, whole: Path) -> bool:
-    with existing.open("rb") as short, whole.open("rb") as long:
-        while piece := short.read(_READ_BYTES):
-            if long.read(len(piece)) != piece:
-                return False
+    try:
+        with existing.open("rb") as short, whole.open("rb") as long:
+            while piece := short.read(_READ_BYTES):
+                if long.read(len(piece)) != piece:
+                    return False
+    except OSError as error:
+        raise unreadable(existing, error) from error
     return True

@@ -54,19 +54,6 @@ def depth(body: bytes) -> int:
     return levels
 
 
-def number_of(field: Raw | None) -> float | None:
-    """A field as a number; None for anything else (true and false are numbers, as in Gym's averages)."""
-    if field is None:
-        return None
-    text = bytes(field)
-    if text in {b"true", b"false"}:
-        return float(text == b"true")
-    try:
-        return msgspec.json.decode(text, type=float)
-    except msgspec.MsgspecError:
-        return None
-
-
 def _kind(body: bytes) -> str:
     first = body.lstrip()[:1]
     kinds = {b"[": "a list", b'"': "a string", b"t": "true", b"f": "false", b"n": "null"}

@@ -14,11 +14,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 import trio
 
-from triocollect.collector.dispatch import HandOver, Result
+from triocollect.collector.fleet import HandOver, Result
 from triocollect.collector.run import Order, run
 from triocollect.collector.send import Dispatch
 from triocollect.config.settings import Config
-from triocollect.errors import TriocollectError, UsageError
+from triocollect.errors import UsageError, reason_of
 from triocollect.events import Event, Listener
 from triocollect.report.run_report import Report
 from triocollect.transport import Transport
@@ -63,6 +63,7 @@ class Run:
 
     def __init__(self) -> None:
         self.report: Report | None = None
+        self.fault: Exception | None = None  # what ended the run; raised at the end of the block
         self._results: AsyncIterator[Result] | None = None
 
     def __aiter__(self) -> AsyncIterator[Result]:
@@ -78,12 +79,11 @@ async def running(config: Config, *, dispatch: Dispatch | None = None) -> AsyncI
     Raises what `collect` raises, from the iteration or at the end of the block.
     """
     under_way = Run()
-    try:
-        async with _results(under_way, config, dispatch) as results:
-            under_way._results = results.__aiter__()  # noqa: SLF001  # its maker
-            yield under_way
-    except BaseExceptionGroup as group:
-        raise _one_of(group) from None
+    async with _results(under_way, config, dispatch) as results:
+        under_way._results = results.__aiter__()  # noqa: SLF001  # its maker
+        yield under_way
+    if under_way.fault is not None:
+        raise under_way.fault
 
 
 @trio.as_safe_channel
@@ -93,7 +93,10 @@ async def _results(under_way: Run, config: Config, dispatch: Dispatch | None) ->
 
     async def collect_all() -> None:
         async with send:
-            under_way.report = await _collect(config, dispatch=dispatch, hand_over=send.send)
+            try:
+                under_way.report = await _collect(config, dispatch=dispatch, hand_over=send.send)
+            except Exception as error:  # noqa: BLE001  # raised again where the caller can see it plain
+                under_way.fault = error
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(collect_all)
@@ -109,6 +112,10 @@ async def _collect(
     hand_over: HandOver | None,
     listener: Listener | None = None,
 ) -> Report:
+    if not trio.lowlevel.in_trio_run():
+        raise UsageError(
+            "collect runs under trio; from asyncio: await asyncio.to_thread(triocollect.collect_sync, config)"
+        )
     if config.checkpoint is not None:
         raise UsageError("this version collects without checkpoints; leave --checkpoint-dir out")
     transport = Transport(
@@ -125,7 +132,7 @@ async def _collect(
             )
         )
     except BaseExceptionGroup as group:
-        raise _one_of(group) from None
+        raise reason_of(group) from group
     finally:
         with trio.move_on_after(_CLOSE_GRACE_S, shield=True):
             await transport.aclose()
@@ -137,16 +144,3 @@ async def _call(on_result: Callable[[Result], None], result: Result) -> None:
 
 def _nobody(event: Event) -> None:
     """Nobody listens."""
-
-
-def _one_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error to tell: ours before foreign ones; a group only where there is no single reason."""
-    ours, _ = group.split(TriocollectError)
-    leaves = list(_leaves(group if ours is None else ours))
-    return leaves[0] if len(leaves) == 1 or ours is not None else group
-
-
-def _leaves(error: BaseException) -> list[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
-    return [error]

@@ -6,8 +6,8 @@ from typing import Final
 import msgspec
 
 from triocollect.config.settings import OutputConfig
-from triocollect.durable import AppendFile, remove
-from triocollect.errors import NothingToResumeError, StorageError, WouldOverwriteError
+from triocollect.durable import AppendFile, remove, unreadable
+from triocollect.errors import NothingToResumeError, WouldOverwriteError
 from triocollect.protocol.files import RunFile
 from triocollect.rows.names import aggregate_path, failures_path, materialized_path, run_path, torn_path
 
@@ -75,7 +75,7 @@ def read_run_file(path: Path) -> tuple[RunFile | None, str | None]:
     except (msgspec.MsgspecError, RecursionError) as error:
         return None, f"{path} is damaged ({error}); it is written anew from the rows"
     except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}", path=str(path)) from error
+        raise unreadable(path, error) from error
 
 
 def _size(path: Path) -> int:
@@ -84,4 +84,4 @@ def _size(path: Path) -> int:
     except FileNotFoundError:
         return 0
     except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}", path=str(path)) from error
+        raise unreadable(path, error) from error

@@ -1,17 +1,20 @@
 """After the last row: metrics and the report that adds up."""
 
-from collections.abc import Iterator
+import itertools
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Final, NamedTuple
 
 import msgspec
+import trio
 
-from triocollect.collector.dispatch import Counts
 from triocollect.collector.earlier import Files
+from triocollect.collector.fleet import Fleet
 from triocollect.collector.set_out import Outset
 from triocollect.config.settings import OutputConfig
 from triocollect.durable import replace
-from triocollect.errors import ConfigError, TransportError
-from triocollect.flight.budget import RetryBudget
+from triocollect.errors import TransportError, UsageError
 from triocollect.gym.counted_zeros import (
     Zeros,
     carried_fields,
@@ -28,24 +31,32 @@ from triocollect.records.lines import Lines
 from triocollect.report.run_report import Ending, Paths, Report
 from triocollect.transport import Transport
 
+AGGREGATE_PATIENCE_S: Final = 600.0  # the servers read every record of the run
 
-async def aggregate(transport: Transport, routing: Routing, files: Files, config: OutputConfig) -> str | None:
+
+async def aggregate(
+    transport: Transport, routing: Callable[[], Awaitable[Routing]], files: Files, config: OutputConfig
+) -> str | None:
     """Have the servers compute their metrics and write Gym's aggregate file; say what went wrong, if it did.
 
-    Rows are safe whatever happens here. Raises StorageError.
+    `routing` tells where records are aggregated now: names may have moved while rows ran. Rows are safe
+    whatever happens here. Raises StorageError.
     """
-    zeros = _zeros(files, config)
-    records = [*successes(files.output), *map(msgspec.json.encode, zeros.values())]
-    if not records:
-        return None
     try:
-        entries = await fetch_metrics(transport, share_out(records, routing))
-    except (TransportError, ConfigError, msgspec.MsgspecError) as error:
-        return (
-            f"no aggregate metrics: {error}. The rows are safe; `triocollect aggregate` computes them offline"
-        )
-    replace(files.aggregate, file_bytes(entries))
-    return None
+        with trio.fail_after(AGGREGATE_PATIENCE_S):
+            zeros = _zeros(files, config)
+            records = itertools.chain(successes(files.output), map(msgspec.json.encode, zeros.values()))
+            shares = share_out(records, await routing())
+            entries = await fetch_metrics(transport, shares)
+    except (TransportError, UsageError, msgspec.MsgspecError) as error:
+        fault = str(error)
+    except trio.TooSlowError:
+        fault = f"the servers did not answer within {AGGREGATE_PATIENCE_S:g} s"
+    else:
+        if entries:
+            replace(files.aggregate, file_bytes(entries))
+        return None
+    return f"no aggregate metrics: {fault}. The rows are safe; `triocollect aggregate` computes them offline"
 
 
 def successes(output: Path) -> Iterator[bytes]:
@@ -62,10 +73,10 @@ def _zeros(files: Files, config: OutputConfig) -> Zeros:
     classes = config.count_failure_classes_as_zero
     if not classes and not config.count_missing_rollouts_as_zero:
         return {}
-    succeeded = _keys(files.output)
+    succeeded = _keys(files.output, failures=False)
     zeros = zeros_of_failures(_sidecar(files.failures), classes, succeeded)
     if config.count_missing_rollouts_as_zero:
-        recorded = succeeded | _keys(files.failures)
+        recorded = succeeded | _keys(files.failures, failures=True)
         zeros |= zeros_of_missing(_plain(files.materialized), recorded)
     fill_task_fields(zeros, carried_fields(successes(files.output)), _plain(files.materialized))
     return zeros
@@ -82,25 +93,22 @@ def _plain(path: Path) -> Iterator[bytes]:
     return (bytes(line.data) for line in Lines(path) if line.data is not None)
 
 
-def _keys(path: Path) -> set[RowKey]:
+def _keys(path: Path, *, failures: bool) -> set[RowKey]:
     ignored = Findings(path)
-    heads = (head_of(line, decode_sidecar_head, ignored) for line in Lines(path))
-    return {head.key for head in heads if head is not None}
+    heads = (head_of(line, decode_output_head, ignored) for line in Lines(path))
+    return {head.key for head in heads if head is not None and head.is_failure is failures}
 
 
-def report_of(
-    outset: Outset, counts: Counts, retries: RetryBudget, config: OutputConfig, *, seconds: float
-) -> Report:
+def report_of(outset: Outset, fleet: Fleet, config: OutputConfig, *, seconds: float) -> Report:
     """The report of a run whose rows have all ended. The caller adds its notes."""
-    standing, files = outset.standing, outset.files
+    standing, counts, retries = outset.standing, fleet.counts, fleet.retries
     succeeded, failed = standing.done_expected + counts.succeeded_now, len(counts.failed)
     left = standing.expected - succeeded - failed
-    by_class: dict[str, int] = {}
-    for failure_class in counts.failed.values():
-        by_class[failure_class or "unknown"] = by_class.get(failure_class or "unknown", 0) + 1
+    by_class = Counter(failure_class or "unknown" for failure_class in counts.failed.values())
+    tale = _Tale(succeeded=succeeded, failed=failed, left=left > 0 or fleet.cut_short)
     return Report(
         run=outset.run_file.run,
-        ending=_ending(config, succeeded=succeeded, left=left, failed=failed, sends=retries.sends),
+        ending=_ending(config, tale),
         expected=standing.expected,
         succeeded=succeeded,
         failed=failed,
@@ -110,46 +118,36 @@ def report_of(
         sends=retries.sends,
         retried=retries.sends - retries.rows,
         failures_by_class=by_class,
+        failure_examples=counts.examples,
+        exhausted=standing.exhausted,
         mean_reward=counts.rewards.mean,
         rewards=counts.rewards.count,
         reward_interval=counts.rewards.interval(),
         damaged=outset.damaged,
-        notes=(),
         seconds=seconds,
-        paths=_paths(files),
+        paths=_paths(outset.files),
     )
 
 
 def nothing_to_do(files: Files, *, seconds: float) -> Report:
     """The report for an input without rows: nothing was sent and nothing written."""
-    return Report(
-        run="",
-        ending="complete",
-        expected=0,
-        succeeded=0,
-        failed=0,
-        left=0,
-        succeeded_now=0,
-        failed_now=0,
-        sends=0,
-        retried=0,
-        failures_by_class={},
-        mean_reward=None,
-        rewards=0,
-        damaged=0,
-        notes=("the input has no rows",),
-        seconds=seconds,
-        paths=_paths(files),
-    )
+    note = "the input has no rows"
+    return Report(run="", ending="complete", expected=0, notes=(note,), seconds=seconds, paths=_paths(files))
 
 
-def _ending(config: OutputConfig, *, succeeded: int, left: int, failed: int, sends: int) -> Ending:
-    if left:
+class _Tale(NamedTuple):
+    succeeded: int
+    failed: int
+    left: bool  # rows that were not tried, or were cut
+
+
+def _ending(config: OutputConfig, tale: _Tale) -> Ending:
+    if tale.left:
         return "left"
     counted = bool(config.count_failure_classes_as_zero) or config.count_missing_rollouts_as_zero
-    if sends and not succeeded and not counted:
+    if tale.failed and not tale.succeeded and not counted:
         return "nothing_succeeded"
-    return "incomplete" if failed and config.require_complete else "complete"
+    return "incomplete" if tale.failed and config.require_complete else "complete"
 
 
 def _paths(files: Files) -> Paths:

@@ -11,9 +11,20 @@ import trio
 from attrs import frozen
 
 from triocollect.durable import open_append
-from triocollect.errors import LockedError, StorageError
+from triocollect.errors import LockedError, StorageError, UsageError
 
 _POLL_S: Final = 0.2
+_WRONG_PLACE: Final = {
+    errno.EISDIR,
+    errno.ENOTDIR,
+    errno.ENOENT,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+}
+_HELD: Final = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES}
 _NOT_SUPPORTED: Final = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
 
 
@@ -59,6 +70,10 @@ def _try_lock(path: Path, warn: Callable[[str], None]) -> LockedOutput | None:
         created = not path.exists()
         descriptor = open_append(path)
     except OSError as error:
+        if error.errno in _WRONG_PLACE:
+            raise UsageError(
+                f"--output: cannot write to {path}: {error.strerror}; name another file"
+            ) from error
         raise StorageError(f"cannot open {path}: {error.strerror}", path=str(path)) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -45,6 +45,13 @@ class NothingRan(msgspec.Struct, frozen=True):
     retry_after_s: float | None = None
 
 
+class Closed(msgspec.Struct, frozen=True):
+    """The environment is closed for a checkpoint: nothing ran, and this send does not count."""
+
+    reason: str
+    retry_after_s: float | None = None
+
+
 class Refused(msgspec.Struct, frozen=True):
     """The environment knows a later attempt than this one, or nothing of it: take the next attempt."""
 
@@ -53,4 +60,4 @@ class Refused(msgspec.Struct, frozen=True):
     retry_after_s: float | None = None
 
 
-Outcome: TypeAlias = Success | Failure | Unpersisted | NoReply | NothingRan | Refused
+Outcome: TypeAlias = Success | Failure | Unpersisted | NoReply | NothingRan | Closed | Refused

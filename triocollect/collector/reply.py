@@ -1,19 +1,28 @@
 """From what came back to how the row's send ended. Pure."""
 
-import email.utils
-import time
+from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
-from triocollect.collector.body import BadBodyError, fields_of, number_of
-from triocollect.collector.outcome import Failure, NoReply, NothingRan, Outcome, Refused, Success, Unpersisted
+from triocollect.collector.body import BadBodyError, fields_of
+from triocollect.collector.outcome import (
+    Closed,
+    Failure,
+    NoReply,
+    NothingRan,
+    Outcome,
+    Refused,
+    Success,
+    Unpersisted,
+)
 from triocollect.errors import NotSentError, ReplyRefusedError, TransportError
 from triocollect.gym.episodes import unwrap_episode
 from triocollect.gym.records import (
     AGENT_REQUEST_FAILED,
     AGENT_RUN_ERROR,
+    GATEWAY_STATUSES,
     failure_record,
     place,
     settle_class,
@@ -21,7 +30,8 @@ from triocollect.gym.records import (
 )
 from triocollect.gym.routing import Target
 from triocollect.protocol.ids import EpisodeId
-from triocollect.records.fate import text_of
+from triocollect.protocol.refusals import Code, Refusal, RefusalBody, status_of
+from triocollect.records.fate import number_of, text_of
 from triocollect.rows.types import Row
 from triocollect.transport import Reply
 
@@ -36,35 +46,19 @@ class Sent(NamedTuple):
 
 _OK: Final = range(200, 300)
 _REDIRECT: Final = range(300, 400)
-_CONFLICT: Final = 409
-_GATEWAY: Final = frozenset({429, 502, 503, 504})  # something in front of the environment answered
-_NOTHING_RAN: Final = frozenset({"checkpoint_open", "busy"})
-_NEXT_ATTEMPT: Final = frozenset({"stale_attempt", "not_restored", "task_mismatch"})
+_MOST_DIGITS: Final = 12
 
-
-class _Error(msgspec.Struct):
-    code: str
-    detail: str = ""
-
-
-class _ErrorBody(msgspec.Struct):
-    error: _Error
-
-
-_decode_error: Final = msgspec.json.Decoder(_ErrorBody).decode
+_decode_refusal: Final = msgspec.json.Decoder(RefusalBody).decode
 
 
 def judge(sent: Sent, reply: Reply) -> Outcome:
     """A whole reply: what it says of the episode, already stamped where it is to be written."""
     if reply.status in _OK:
         return _judge_body(sent, reply)
-    known = _known_error(reply)
-    if known is not None and known.code in _NOTHING_RAN:
-        return NothingRan(known.code, known.detail or known.code, _retry_after_s(reply))
-    if known is not None and known.code in _NEXT_ATTEMPT and reply.status == _CONFLICT:
-        return Refused(known.code, known.detail or known.code)
+    if (refused := _judge_refusal(reply)) is not None:
+        return refused
     message = f"HTTP {reply.status} from {sent.target.url}/run"
-    if reply.status in _GATEWAY or (known is not None and known.code == "duplicate_attempt"):
+    if reply.status in GATEWAY_STATUSES:
         return NoReply("status", message, reply.status, _retry_after_s(reply))
     if reply.status in _REDIRECT:
         location = (reply.header(b"location") or b"nowhere").decode("latin-1")
@@ -76,7 +70,11 @@ def judge_error(sent: Sent, error: TransportError) -> Outcome:
     """No whole reply, or one that breaks our limits."""
     if isinstance(error, NotSentError):
         return NothingRan(error.kind, str(error))
-    if isinstance(error, ReplyRefusedError) and error.status is not None:
+    if (
+        isinstance(error, ReplyRefusedError)
+        and error.status is not None
+        and error.status not in GATEWAY_STATUSES
+    ):
         reply = Reply(status=error.status, headers=(), body=b"")
         return failed(sent, kind=type(error).__name__, message=str(error), reply=reply)
     return NoReply(error.kind, str(error))
@@ -95,7 +93,7 @@ def failed(sent: Sent, *, kind: str, message: str, reply: Reply | None) -> Failu
     return _as_failure(fields, message)
 
 
-def given_up(sent: Sent, outcome: NoReply | NothingRan | Refused) -> Failure:
+def given_up(sent: Sent, outcome: NothingRan | NoReply | Refused) -> Failure:
     """The sidecar row of a row that got no reply and is not sent again by this run."""
     fields = failure_record(
         kind=outcome.kind,
@@ -127,20 +125,42 @@ def _as_failure(fields: dict[str, Raw], message: str) -> Failure:
     return Failure(fields, settle_class(fields), message)
 
 
-def _known_error(reply: Reply) -> _Error | None:
-    """The error body of a server that speaks our control plane's language."""
-    try:
-        return _decode_error(reply.body).error
-    except msgspec.MsgspecError:
+def _judge_refusal(reply: Reply) -> Outcome | None:
+    """A refusal in our control plane's language; None for any other answer."""
+    if (refusal := _refusal(reply)) is None:
         return None
+    reason = refusal.detail or refusal.code
+    match Code(refusal.code):
+        case Code.CHECKPOINT_OPEN:
+            return Closed(reason, _retry_after_s(reply))
+        case Code.BUSY:
+            return NothingRan(refusal.code, reason, _retry_after_s(reply))
+        case Code.DUPLICATE_ATTEMPT:
+            return NoReply(refusal.code, reason, reply.status)
+        case Code.STALE_ATTEMPT | Code.NOT_RESTORED | Code.TASK_MISMATCH:
+            return Refused(refusal.code, reason)
+        case _:
+            return None
+
+
+def _refusal(reply: Reply) -> Refusal | None:
+    """What a server says that speaks our control plane's language, with the status that goes with it."""
+    try:
+        refusal = _decode_refusal(reply.body).error
+        known = Code(refusal.code)
+    except ValueError:  # msgspec's errors are ValueErrors too
+        return None
+    return refusal if status_of(known) == reply.status else None
 
 
 def _retry_after_s(reply: Reply) -> float | None:
-    """`Retry-After` as seconds from now: a number or a date (RFC 9110, 10.2.3)."""
+    """`Retry-After` in seconds: a number, or a date counted from the reply's own (RFC 9110, 10.2.3)."""
     value = (reply.header(b"retry-after") or b"").decode("latin-1").strip()
     if value.isascii() and value.isdigit():
-        return float(value)
+        return float(value[:_MOST_DIGITS])
+    sent = (reply.header(b"date") or b"").decode("latin-1")
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
-    except (ValueError, OverflowError):
+        until, now = parsedate_to_datetime(value), parsedate_to_datetime(sent)
+        return max(0.0, (until - now).total_seconds())
+    except (ValueError, TypeError, OverflowError):
         return None

@@ -89,6 +89,11 @@ class Standing:
         return key in self._elapsed
 
     @property
+    def to_send(self) -> int:
+        """How many rows are left."""
+        return self.expected - self.done_expected - self.terminal - self.exhausted
+
+    @property
     def prior_attempts(self) -> tuple[int, int]:
         """(failure lines, distinct rows) in the sidecar, as Gym's resume summary counts them."""
         return sum(tried.lines for tried in self._tried.values()), len(self._tried)

@@ -1,15 +1,15 @@
 """The run: from the lock to the report. One nursery of services around one nursery of rows."""
 
 import os
-from collections.abc import Iterable
 
 import msgspec
 import trio
 from attrs import field, frozen
 
-from triocollect.collector.dispatch import Counts, Fleet, HandOver, fly
 from triocollect.collector.earlier import Files
+from triocollect.collector.feed import fly_all
 from triocollect.collector.finish import aggregate, nothing_to_do, report_of
+from triocollect.collector.fleet import Counts, Fleet, HandOver
 from triocollect.collector.lock import LockedOutput, lock_output
 from triocollect.collector.resume import Standing
 from triocollect.collector.send import CALLERS_OWN, Dispatch, Send, to_function, to_servers
@@ -24,7 +24,6 @@ from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
 from triocollect.gym.routing import Routing
 from triocollect.report.run_report import Report
-from triocollect.rows.types import Row
 from triocollect.transport import Transport
 
 
@@ -48,16 +47,11 @@ class Order:
 
 
 async def run(order: Order) -> Report:
-    """Collect all rows. Raises UsageError, RefusedError, StorageError, DeploymentError."""
-    began = trio.current_time()
-    async with trio.open_nursery() as services:
-        report = await _run(order, services, began)
-        services.cancel_scope.cancel()
-    return msgspec.structs.replace(report, notes=(*report.notes, *order.warnings))
+    """Collect all rows. Raises UsageError, RefusedError, StorageError, DeploymentError.
 
-
-async def _run(order: Order, services: trio.Nursery, began: float) -> Report:
-    config = order.config
+    The lock is held until every service has ended: nobody else's servers or files are met half way.
+    """
+    began, config = trio.current_time(), order.config
     locked = await lock_output(
         config.output.path,
         wait_s=config.output.wait_for_lock_s,
@@ -67,9 +61,13 @@ async def _run(order: Order, services: trio.Nursery, began: float) -> Report:
     if outset is None:
         return nothing_to_do(Files(config.output.path), seconds=trio.current_time() - began)
     try:
-        return await _collect(order, services, routing, outset, began)
+        async with trio.open_nursery() as services:
+            fleet = await _collect(order, services, routing, outset)
+            services.cancel_scope.cancel()
     finally:
         outset.sinks.close()
+    report = report_of(outset, fleet, config.output, seconds=trio.current_time() - began)
+    return msgspec.structs.replace(report, notes=tuple(order.warnings))
 
 
 async def _set_out(order: Order, locked: LockedOutput) -> tuple[Routing | None, Outset | None]:
@@ -85,37 +83,47 @@ async def _set_out(order: Order, locked: LockedOutput) -> tuple[Routing | None, 
     return routing, outset
 
 
-async def _collect(
-    order: Order, services: trio.Nursery, routing: Routing | None, outset: Outset, began: float
-) -> Report:
-    config, standing, transport = order.config, outset.standing, order.transport
-    given_up = standing.terminal + standing.exhausted
-    to_send = standing.expected - standing.done_expected - given_up
+async def _collect(order: Order, services: trio.Nursery, routing: Routing | None, outset: Outset) -> Fleet:
+    config, standing = order.config, outset.standing
+    wants_metrics = routing is not None and not config.output.disable_aggregation
+    if standing.to_send:
+        outset.forget_metrics()  # of an earlier run: they would not be those of these rows
+    has_work = standing.to_send > 0 or (wants_metrics and not outset.files.aggregate.exists())
     head = config.servers.head_server
-    if routing is not None and is_embedded(config) and to_send:
+    if routing is not None and is_embedded(config) and has_work:
         head = await bring_up(config, outset.rows, services)
-        routing = await ask_head(config, transport, head)
-    order.tell(
-        RunStarted(
-            run=outset.run_file.run,
-            expected=standing.expected,
-            done=standing.done_expected,
-            given_up=given_up,
-            concurrency=config.dispatch.concurrency,
-            resumed=_resumed(standing) if outset.resumed else None,
-        )
-    )
+        routing = await ask_head(config, order.transport, head)
+    order.tell(_started(config, outset))
     fleet = _fleet(order, routing, outset)
-    services.start_soon(outset.sinks.keep_synced, order.blocking)
-    await _fly_all(fleet, outset, longest_first=config.dispatch.longest_first)
+    async with trio.open_nursery() as syncing:
+        syncing.start_soon(outset.sinks.keep_synced, order.blocking)
+        await fly_all(fleet, outset, longest_first=config.dispatch.longest_first)
+        syncing.cancel_scope.cancel()
     await order.blocking(outset.sinks.sync)
-    if routing is not None and not config.output.disable_aggregation and to_send:
-        if head is not None:
-            routing = await ask_head(config, transport, head)  # names may have moved while rows ran
-        if (fault := await aggregate(transport, routing, outset.files, config.output)) is not None:
-            order.tell(Note(fault, "warning"))
-    seconds = trio.current_time() - began
-    return report_of(outset, fleet.counts, fleet.retries, config.output, seconds=seconds)
+    if routing is not None and wants_metrics and has_work:
+        await _aggregate(order, routing, head, outset)
+    return fleet
+
+
+async def _aggregate(order: Order, routing: Routing, head: str | None, outset: Outset) -> None:
+    async def now() -> Routing:
+        return routing if head is None else await ask_head(order.config, order.transport, head)
+
+    fault = await aggregate(order.transport, now, outset.files, order.config.output)
+    if fault is not None:
+        order.tell(Note(fault, "warning"))
+
+
+def _started(config: Config, outset: Outset) -> RunStarted:
+    standing = outset.standing
+    return RunStarted(
+        run=outset.run_file.run,
+        expected=standing.expected,
+        done=standing.done_expected,
+        given_up=standing.terminal + standing.exhausted,
+        concurrency=config.dispatch.concurrency,
+        resumed=_resumed(standing) if outset.resumed else None,
+    )
 
 
 def _resumed(standing: Standing) -> Resumed:
@@ -141,7 +149,7 @@ def _fleet(order: Order, routing: Routing | None, outset: Outset) -> Fleet:
         send=_send(order, routing, outset),
         target=lambda row: CALLERS_OWN if routing is None else routing.target(row),
         tell=order.tell,
-        counts=Counts(failed=dict(outset.standing.failed)),
+        counts=Counts(failed=dict(outset.standing.failed), rewards=outset.rewards),
         drift=msgspec.Raw(msgspec.json.encode(drift)) if drift else None,
         hand_over=order.hand_over,
     )
@@ -154,30 +162,3 @@ def _send(order: Order, routing: Routing | None, outset: Outset) -> Send:
         return to_function(order.dispatch, row_timeout_s=timeout_s)
     reuse = outset.standing.reusable()
     return to_servers(order.transport, routing, row_timeout_s=timeout_s, reuse=reuse)
-
-
-async def _fly_all(fleet: Fleet, outset: Outset, *, longest_first: bool) -> None:
-    """All rows that are left, in input order or longest first; a task only for a row that was let in."""
-    standing = outset.standing
-    async with trio.open_nursery() as nursery:
-        if longest_first:
-            known = standing.longest_first(outset.read_rows())
-            rest = (
-                row for row in standing.left(outset.read_rows()) if not standing.has_known_length(row.key)
-            )
-            started = await _feed(fleet, nursery, known) and await _feed(fleet, nursery, rest)
-        else:
-            started = await _feed(fleet, nursery, standing.left(outset.read_rows()))
-    if not started:
-        fleet.tell(Note("the dispatch budget is spent: rows are left for the next run", "warning"))
-
-
-async def _feed(fleet: Fleet, nursery: trio.Nursery, rows: Iterable[Row]) -> bool:
-    """False when the time for starting rows was over before the rows were."""
-    for row in rows:
-        await fleet.gate.enter(row.key)
-        if fleet.is_over():
-            fleet.gate.leave(row.key)
-            return False
-        nursery.start_soon(fly, fleet, row)
-    return True

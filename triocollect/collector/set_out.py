@@ -18,10 +18,11 @@ from triocollect.collector.identity import field_digests
 from triocollect.collector.resume import Standing, max_rollout_attempts
 from triocollect.collector.sinks import ACK_VARIABLE, Sinks
 from triocollect.config.settings import Config
-from triocollect.durable import AppendFile, Draft, replace
+from triocollect.durable import AppendFile, Draft, remove, replace
 from triocollect.errors import UsageError
 from triocollect.events import Listener, Note
 from triocollect.gym.routing import Router, Routing
+from triocollect.metrics import RewardMean
 from triocollect.protocol.encoding import encode_file
 from triocollect.protocol.files import RunFile
 from triocollect.records.output import OutputScan, scan_output
@@ -31,6 +32,7 @@ from triocollect.rows.materialize import Materialized, draft_rows, read_rows
 from triocollect.rows.skills import load_skills
 from triocollect.rows.types import Row
 
+REWARD_CLUSTERS: Final = 1024  # the interval is exact up to so many tasks, and memory is bounded
 _UNKNOWN_NAMED: Final = 10
 
 
@@ -44,7 +46,13 @@ class Outset:
     resumed: bool
     standing: Standing
     sinks: Sinks
+    rewards: RewardMean  # of the results so far
     damaged: int  # lines of earlier runs that do not count
+
+    def forget_metrics(self) -> None:
+        """Take the aggregate file of an earlier run away."""
+        if self.files.aggregate.exists():
+            remove(self.files.aggregate)
 
     def read_rows(self) -> Iterator[Row]:
         """All rows of the data set, in order."""
@@ -71,7 +79,7 @@ def set_out(config: Config, output: AppendFile, routing: Routing | None, tell: L
     `routing` is None where the caller dispatches itself. Raises UsageError and RefusedError before anything
     is changed, StorageError at any point.
     """
-    files = Files(output.path)
+    files, ack_fd = Files(output.path), _ack_fd()
     start = _Start(config, output, files, continues(config.output, files), tell)
     draft, rows = _draft(start, routing)
     try:
@@ -90,7 +98,12 @@ def set_out(config: Config, output: AppendFile, routing: Routing | None, tell: L
     except BaseException:
         draft.discard()
         raise
-    return _stand(start, run_file, rows)
+    failures = AppendFile(files.failures)
+    try:
+        return _stand(start, run_file, rows, Sinks(output, failures, ack_fd=ack_fd))
+    except BaseException:
+        failures.close()
+        raise
 
 
 def _draft(start: _Start, routing: Routing | None) -> tuple[Draft, Materialized]:
@@ -140,13 +153,13 @@ def _put(draft: Draft, rows: Materialized, place: Path) -> None:
         draft.commit()
 
 
-def _stand(start: _Start, run_file: RunFile, rows: Materialized) -> Outset:
+def _stand(start: _Start, run_file: RunFile, rows: Materialized, sinks: Sinks) -> Outset:
     files = start.files
-    failures = AppendFile(files.failures)
-    for file in (start.output, failures):
+    for file in (sinks.output, sinks.failures):
         if (mended := mend_tail(file, files.torn)) is not None:
             start.warn(mended)
-    done = scan_output(files.output)
+    rewards = RewardMean(REWARD_CLUSTERS)
+    done = scan_output(files.output, rewards.add)
     tried = scan_sidecar(files.failures, retry_terminal_timeouts=start.config.output.retry_terminal_timeouts)
     attempts, fault = max_rollout_attempts(os.environ.get("NEMO_GYM_MAX_ROLLOUT_ATTEMPTS"))
     standing = Standing(done, tried, attempts)
@@ -160,7 +173,8 @@ def _stand(start: _Start, run_file: RunFile, rows: Materialized) -> Outset:
         rows=rows,
         resumed=start.resumed,
         standing=standing,
-        sinks=Sinks(start.output, failures, ack_fd=_ack_fd()),
+        sinks=sinks,
+        rewards=rewards,
         damaged=done.damaged.count + done.duplicates.count + done.failures.count + tried.damaged.count,
     )
 

@@ -4,6 +4,9 @@ from collections import deque
 from typing import Final
 
 SENDS_PER_ROW: Final = 1.2  # all sends together stay at or below this many per row sent at least once
+FIRST_PAUSE_S: Final = 0.5
+LONGEST_PAUSE_S: Final = 30.0
+LONGEST_WISH_S: Final = 300.0  # of a server's Retry-After; one that asks for a day is not obeyed
 _FEW: Final = 5  # fewer finished rows say nothing about how long one takes
 _REMEMBERED: Final = 512
 
@@ -56,3 +59,16 @@ class TimeBudget:
     def is_spent(self, elapsed_s: float) -> bool:
         """Whether to start no more rows."""
         return self._budget_s is not None and elapsed_s + self.margin_s >= self._budget_s
+
+
+def pause_s(nth: int, retry_after_s: float | None, luck: float) -> float:
+    """Seconds before the next send, after the nth: what the server asks for, else longer each time.
+
+    `luck` from 0 to 1 spreads the sends of many rows that failed together; never below FIRST_PAUSE_S, so
+    that a server which asks for no pause at all is not asked in a loop.
+    """
+    if retry_after_s is not None:
+        wish = min(max(retry_after_s, FIRST_PAUSE_S), LONGEST_WISH_S)
+        return wish * (1 + luck / 10)
+    longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(nth, 10))
+    return FIRST_PAUSE_S + luck * (longest - FIRST_PAUSE_S)

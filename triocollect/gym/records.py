@@ -14,7 +14,7 @@ from triocollect.rows.types import Row
 
 AGENT_REQUEST_FAILED: Final = "agent_request_failed"
 AGENT_RUN_ERROR: Final = "agent_run_error"
-_DID_NOT_RUN: Final = frozenset({429, 502, 503, 504})  # something in front of the server answered
+GATEWAY_STATUSES: Final = frozenset({429, 502, 503, 504})  # something in front of the server answered
 _KEPT_CHARACTERS: Final = 2000
 _KEPT_BYTES: Final = 4 * _KEPT_CHARACTERS  # a character of UTF-8 is at most four bytes
 
@@ -79,7 +79,7 @@ def encode_record(fields: dict[str, Raw]) -> bytes:
 
 def failure_class_of_status(status: int | None) -> str:
     """Whether the rollout ran and broke, or may not have run: no status, or one of a gateway."""
-    return AGENT_REQUEST_FAILED if status is None or status in _DID_NOT_RUN else AGENT_RUN_ERROR
+    return AGENT_REQUEST_FAILED if status is None or status in GATEWAY_STATUSES else AGENT_RUN_ERROR
 
 
 def failure_record(

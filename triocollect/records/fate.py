@@ -37,3 +37,16 @@ def text_of(field: Raw | None) -> str:
         return msgspec.json.decode(field, type=str)
     except msgspec.MsgspecError:
         return bytes(field).decode(errors="replace")
+
+
+def number_of(field: Raw | None) -> float | None:
+    """A field as a number; None for anything else (true and false are numbers, as in Gym's averages)."""
+    if field is None:
+        return None
+    text = bytes(field)
+    if text in {b"true", b"false"}:
+        return float(text == b"true")
+    try:
+        return msgspec.json.decode(text, type=float)
+    except msgspec.MsgspecError:
+        return None

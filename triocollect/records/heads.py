@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from triocollect.protocol.ids import MAX_INDEX, RowKey
-from triocollect.records.fate import attempt_of, is_failure, text_of
+from triocollect.records.fate import attempt_of, is_failure, number_of, text_of
 from triocollect.records.findings import Findings
 from triocollect.records.lines import Line
 
@@ -41,6 +41,11 @@ class RecordHead(msgspec.Struct):
             error=_or_none(self.error),
             has_result=self.reward is not UNSET or self.response is not UNSET,
         )
+
+    @property
+    def reward_value(self) -> float | None:
+        """The reward, where it is a number."""
+        return number_of(_or_none(self.reward))
 
 
 class SidecarHead(RecordHead):

@@ -6,10 +6,10 @@ from typing import Final, Protocol
 
 import msgspec
 
-from triocollect.errors import StorageError
+from triocollect.durable import unreadable
 
 _READ_BYTES: Final = 1 << 20
-MAX_LINE_BYTES: Final = 512 << 20  # twice the largest reply that the defaults take
+MAX_LINE_BYTES: Final = (1 << 30) + (64 << 20)  # above the largest reply that can be asked for
 
 
 class Line(msgspec.Struct):
@@ -46,7 +46,7 @@ class Lines:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise StorageError(f"cannot read {self.path}: {error.strerror}", path=str(self.path)) from error
+            raise unreadable(self.path, error) from error
 
     def _lines(self, readinto: "_ReadInto") -> Iterator[Line]:
         kept = dropped = number = 0  # bytes of an unfinished line: in the buffer, and thrown away

@@ -4,6 +4,7 @@ A line that is no record is damage: reported with line and byte offset, left alo
 unfinished. The first success line of a row counts, later ones are reported.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -24,8 +25,11 @@ class OutputScan:
         self.failures: Final = Findings(path)
 
 
-def scan_output(path: Path) -> OutputScan:
-    """Read the whole lines of an output. Raises StorageError where it cannot be read."""
+def scan_output(path: Path, on_reward: Callable[[int, float], None] | None = None) -> OutputScan:
+    """Read the whole lines of an output; `on_reward` hears (task index, reward) of every result with one.
+
+    Raises StorageError where it cannot be read.
+    """
     scan = OutputScan(path)
     for line in Lines(path):
         head = head_of(line, decode_output_head, scan.damaged)
@@ -37,4 +41,6 @@ def scan_output(path: Path) -> OutputScan:
             scan.failures.add(line, f"row {head.key} holds a failure, not a result: it counts as unfinished")
         elif not scan.done.add(head.key):
             scan.duplicates.add(line, f"row {head.key} has a result already: the first one counts")
+        elif on_reward is not None and (reward := head.reward_value) is not None:
+            on_reward(head.task, reward)
     return scan

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from triocollect.durable import AppendFile
-from triocollect.errors import DamageError, StorageError
+from triocollect.durable import AppendFile, unreadable
+from triocollect.errors import DamageError
 from triocollect.records.lines import MAX_LINE_BYTES
 
 _BACKWARDS_BYTES = 1 << 20
@@ -36,7 +36,7 @@ def read_tail(path: Path) -> bytes:
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}", path=str(path)) from error
+        raise unreadable(path, error) from error
 
 
 def is_whole_object(tail: bytes) -> bool:

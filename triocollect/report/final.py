@@ -11,7 +11,6 @@ _ENDINGS: Final[dict[Ending, str]] = {
     "incomplete": "Finished rollout collection, but not every row is a success, as was required.",
     "nothing_succeeded": "Finished rollout collection, but not one row succeeded.",
     "left": "Rollout collection stopped with rows left.",
-    "interrupted": "Rollout collection was interrupted.",
 }
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from triocollect.errors import Exit
 
-Ending = Literal["complete", "incomplete", "nothing_succeeded", "left", "interrupted"]
+Ending = Literal["complete", "incomplete", "nothing_succeeded", "left"]
 
 
 class Paths(msgspec.Struct, frozen=True):
@@ -32,24 +32,27 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     ending: Ending
     expected: int
-    succeeded: int
-    failed: int
-    left: int
-    succeeded_now: int
-    failed_now: int
-    sends: int  # every POST /run of this run, repeats included
-    retried: int  # sends of a row after its first of this run
-    failures_by_class: Mapping[str, int]
-    mean_reward: float | None
-    rewards: int  # rows of this run that carried a reward
+    succeeded: int = 0
+    failed: int = 0
+    left: int = 0
+    succeeded_now: int = 0
+    failed_now: int = 0
+    sends: int = 0  # every POST /run of this run, repeats included
+    retried: int = 0  # sends of a row after its first of this run
+    failures_by_class: Mapping[str, int] = {}
+    failure_examples: Mapping[str, str] = {}  # one message for each class of this run's failures
+    exhausted: int = 0  # failed so often (NEMO_GYM_MAX_ROLLOUT_ATTEMPTS) that no run tries them again
+    mean_reward: float | None = None
+    rewards: int = 0  # results that carried a reward, of all runs
     reward_interval: tuple[float, float] | None = None  # 95 %, rollouts of one task taken together
-    damaged: int  # lines of earlier runs that cannot be read, left as they are
-    notes: tuple[str, ...]
+    damaged: int = 0  # lines of earlier runs that cannot be read, left as they are
+    notes: tuple[str, ...] = ()
     seconds: float
     paths: Paths
 
     def __post_init__(self) -> None:
         """Refuse a report that does not add up."""
+        assert self.left >= 0, self
         assert self.expected == self.succeeded + self.failed + self.left, self
         assert self.failed == sum(self.failures_by_class.values()), self
 
@@ -61,5 +64,4 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             "incomplete": Exit.INCOMPLETE,
             "nothing_succeeded": Exit.INCOMPLETE,
             "left": Exit.LEFT,
-            "interrupted": Exit.INTERRUPTED,
         }[self.ending]

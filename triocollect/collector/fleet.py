@@ -1,0 +1,72 @@
+"""What the rows in flight share, and what they add up to."""
+
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+import msgspec
+import trio
+from attrs import define, field
+from msgspec import Raw
+
+from triocollect.collector.send import Send
+from triocollect.collector.sinks import Sinks
+from triocollect.events import Listener
+from triocollect.flight.budget import RetryBudget, TimeBudget
+from triocollect.flight.gate import Gate
+from triocollect.flight.ledger import Ledger
+from triocollect.gym.routing import Target
+from triocollect.metrics import RewardMean
+from triocollect.protocol.ids import EpisodeId, RowKey
+from triocollect.rows.types import Row
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What a run hands to the program that called it, after it is written.
+
+    `record` is the line without its newline; `place` says which file it went to.
+    """
+
+    key: RowKey
+    episode: EpisodeId
+    place: Literal["output", "failures"]
+    record: bytes
+    reward: float | None
+    failure_class: str | None
+
+
+HandOver = Callable[[Result], Awaitable[None]]
+
+
+@define
+class Counts:
+    """What this run has done so far."""
+
+    failed: dict[RowKey, str]  # rows whose last word is a failure, of all runs
+    rewards: RewardMean  # of all runs
+    succeeded_now: int = 0
+    failed_now: int = 0
+    examples: dict[str, str] = field(factory=dict)  # one message for each class of this run's failures
+
+
+@define
+class Fleet:
+    """The parts of a run that a row's task works with."""
+
+    gate: Gate
+    ledger: Ledger
+    retries: RetryBudget
+    time: TimeBudget
+    sinks: Sinks
+    send: Send
+    target: Callable[[Row], Target]
+    tell: Listener
+    counts: Counts
+    drift: Raw | None = None  # stamped onto every record, where settings differ by the user's wish
+    hand_over: HandOver | None = None
+    began: float = field(factory=trio.current_time)
+    cut_short: bool = False  # rows were left because the time for starting them was over
+
+    def is_over(self) -> bool:
+        """Whether no more rows are to be started; once it is so, the run is cut short."""
+        self.cut_short |= self.time.is_spent(trio.current_time() - self.began)
+        return self.cut_short
