@@ -121,7 +121,6 @@ def test_gyms_long_flags_are_aliases(capsys):
         (["--interleave-repeats"], "interleave_repeats = true"),
         (["--interleave-repeats=false"], "interleave_repeats = false"),
         (["--accept-drift", "input", "--accept-drift", "limit"], "accept_drift = ["),
-        (["--participant", "environment=http://e:1"], "participant = [[environment, http://e:1]]"),
         (["+agent_map={_default: numeric_agent}"], "agent_map = {_default: numeric_agent}"),
         (["+responses_create_params.metadata.x=y"], "responses_create_params = {metadata: {x: y}}"),
         (["+dispatch_budget_s=15m"], "dispatch_budget = 900.0"),
@@ -189,10 +188,34 @@ def test_a_flag_given_twice_is_a_usage_error(capsys):
     assert "--limit" in capsys.readouterr().err
 
 
-def test_a_checkpoint_directory_is_refused_in_this_version(folder, capsys):
-    assert dry("--checkpoint-dir", "ckpt") == 2
-    assert "checkpoints are not in this version" in capsys.readouterr().err
-    assert not (folder / "ckpt").exists()
+def test_help_says_what_is_not_in_this_version(capsys):
+    assert main(["run", "--help"]) == 0
+    missing = (
+        capsys.readouterr().out.partition("Checkpoints (not in this version):\n")[2].partition("\n\n")[0]
+    )
+    assert "--checkpoint-dir" in missing
+    assert "--participant" in missing
+
+
+@pytest.mark.parametrize("command", ["run", "materialize"])
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("--checkpoint-dir", "ckpt"),
+        ("--checkpoint-every", "5m"),
+        ("--checkpoint-timeout", "5m"),
+        ("--grace", "5m"),
+        ("--preempt-exit-code", "75"),
+        ("--control-token-file", "token"),
+        ("--participant", "environment=http://e:1"),
+    ],
+)
+def test_what_only_checkpoints_need_is_refused_in_this_version(command, flag, value, folder, capsys):
+    assert main([command, "-i", "rows.jsonl", "-o", "out.jsonl", flag, value]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        f"triocollect: this version collects without checkpoints; leave {flag} (command line) out"
+    ]
+    assert [path.name for path in folder.iterdir()] == ["rows.jsonl"]
 
 
 def test_an_input_that_is_not_there_is_bad_input(capsys):

@@ -7,9 +7,10 @@ from typing import get_args
 import attrs
 import pytest
 
-from triocollect.config import settings
+from triocollect.config import kinds, settings
 from triocollect.config.given import Given
 from triocollect.config.intake import Origin, from_environment, from_map
+from triocollect.config.judge import judge
 from triocollect.config.load import load_config, resolve
 from triocollect.config.setting import PREFIX
 from triocollect.config.table import BY_HOME, SETTINGS
@@ -99,6 +100,9 @@ def test_no_two_settings_share_a_name():
         ({"row_timeout": "3"}, f"row_timeout: {DURATION}, not '3'"),
         ({"row_timeout": False}, f"row_timeout: {DURATION}, not 'false'"),
         ({"row_timeout": math.nan}, "row_timeout: must be a duration above 0, not nan"),
+        ({"max_reply_bytes": 2**30 + 1}, "max_reply_bytes: must be at most 1073741824, not 1073741825"),
+        ({"max_reply_bytes": "2GiB"}, "max_reply_bytes: must be at most 1073741824, not 2147483648"),
+        ({"max_reply_bytes": 0}, "max_reply_bytes: must be at least 1, not 0"),
         ({"input": None}, "input: needs a path as text, not null"),
         ({"model": 5}, "model: needs text, not 5"),
         ({"model": " "}, "model: is empty"),
@@ -119,9 +123,8 @@ def test_no_two_settings_share_a_name():
          "responses_create_params.x: holds what JSON cannot say: inf"),
         ({"head_server": {"host": None}}, "head_server.host: needs a host name, not null"),
         ({"head_server": {"port": "1"}}, "head_server.port: needs a port number, not '1'"),
-        ({"preempt_exit_code": 0, "checkpoint_dir": "c"}, "preempt_exit_code: must be at least 1, not 0"),
-        ({"checkpoint_every": 5},
-         "checkpoint_every: needs a checkpoint directory; give --checkpoint-dir DIR"),
+        ({"checkpoint_dir": "c", "participants": ["model=http://m:1"]},
+         "this version collects without checkpoints; leave checkpoint_dir, participants out"),
         ({"environment_routing_mode": "legacy"},
          "environment_routing_mode: legacy needs environment_server_name, the server of all flat rows"),
         ({"environment_routing_mode": "taskset"},
@@ -143,13 +146,18 @@ def test_a_wrong_value_is_told_in_words(flat, problem):
 
 def test_a_participant_without_an_address_is_named_and_never_the_text_none():
     found = problems(participants=[{"kind": "environment", "url": None}])
-    assert found == ("participants[0].url: needs a URL as text, not null",)
+    assert found[0] == "participants[0].url: needs a URL as text, not null"
+
+
+def test_an_exit_code_is_not_zero():
+    assert problems(preempt_exit_code=0)[0] == "preempt_exit_code: must be at least 1, not 0"
 
 
 def test_participants_are_said_in_two_ways():
-    expected = (("environment", "http://e:1"), ("model", "http://m:1"))
     said = [{"kind": "environment", "url": "http://e:1"}, "model=http://m:1"]
-    assert load_config({**FILES, "participants": said}).servers.participants == expected
+    participants = [("environment", "http://e:1"), ("model", "http://m:1")]
+    value, problems = judge(Given(said, "participants", ""), kinds.Participants)
+    assert ([(one.kind, one.url) for one in value], problems) == (participants, ())
 
 
 def test_all_problems_are_told_at_once():
@@ -266,8 +274,7 @@ def test_a_problem_in_a_map_of_two_places_names_the_place_at_fault():
         ("accept_drift", "input,limit", ("output", "accept_drift"), frozenset({"input", "limit"})),
         ("count_failure_classes_as_zero", "[a, b]", ("output", "count_failure_classes_as_zero"), ("a", "b")),
         ("row_timeout", "15m", ("dispatch", "row_timeout_s"), 900.0),
-        ("max_reply_bytes", "1MiB", ("dispatch", "max_reply_bytes"), 1 << 20),
-        ("participant", "model=http://m:1", ("servers", "participants"), (("model", "http://m:1"),)),
+        ("max_reply_bytes", "1GiB", ("dispatch", "max_reply_bytes"), 1 << 30),
         ("model", "null", ("servers", "model"), "null"),
     ],
 )

@@ -87,7 +87,7 @@ def _default(setting: Setting) -> str | None:
     value: object = fields[name].default if name in fields else None
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
-    if setting.kind == settings.ByteCount:
+    if setting.kind == settings.ReplySize:
         return f"{int(value) >> 20}MiB"
     return f"{value:g}s" if isinstance(value, float) else str(value)
 

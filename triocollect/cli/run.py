@@ -11,7 +11,6 @@ from triocollect.cli.app import command
 from triocollect.cli.flags import Flags, Overrides, settle
 from triocollect.config.load import Resolved
 from triocollect.config.settings import Config
-from triocollect.errors import UsageError
 from triocollect.report.run_report import Report
 
 ABOUT = """Every setting can also be an environment variable (TRIOCOLLECT_CONCURRENCY=8), a line of a settings
@@ -44,18 +43,11 @@ def run(*overrides: Overrides, flags: Flags | None = None) -> int:
     resolved = settle(flags, overrides)
     for note in resolved.notes:
         say.err(f"note: {note}")
-    refuse_checkpoints(resolved.config)
     if flags is not None and flags.dry_run:
         from triocollect.cli.dry_run import dry_run  # noqa: PLC0415  # each way loads its own
 
         return dry_run(resolved)
     return collect(resolved)
-
-
-def refuse_checkpoints(config: Config) -> None:
-    """The one place that knows that this version cannot take checkpoints."""
-    if config.checkpoint is not None:
-        raise UsageError("--checkpoint-dir: checkpoints are not in this version; leave it out")
 
 
 def collect(resolved: Resolved) -> int:

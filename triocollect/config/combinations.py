@@ -10,7 +10,7 @@ Home: TypeAlias = tuple[str, ...]
 Values: TypeAlias = Mapping[Home, object]
 
 _REQUIRED: Final = (("input", "path"), ("output", "path"))
-_CHECKPOINT_DIR: Final = ("checkpoint", "dir")
+_PARTICIPANTS: Final = ("servers", "participants")
 
 
 def contradictions(values: Values, trees: Mapping[Home, Tree]) -> list[str]:
@@ -69,7 +69,7 @@ def _output(values: Values, trees: Mapping[Home, Tree]) -> Iterator[str]:
 
 
 def _checkpoints(trees: Mapping[Home, Tree]) -> Iterator[str]:
-    if _CHECKPOINT_DIR not in trees:
-        for home, tree in trees.items():
-            if home[0] == "checkpoint":
-                yield f"{any_leaf(tree).label()}: needs a checkpoint directory; give --checkpoint-dir DIR"
+    """The one place that knows that this version takes no checkpoints: who asks for one must not think so."""
+    given = [_label(trees, home) for home in trees if home[0] == "checkpoint" or home == _PARTICIPANTS]
+    if given:
+        yield f"this version collects without checkpoints; leave {', '.join(given)} out"

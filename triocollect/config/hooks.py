@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, TypeAlias, TypeVar, cast
 
 from triocollect.config import kinds, words
-from triocollect.config.settings import ParticipantKind
+from triocollect.config.settings import LARGEST_REPLY_BYTES, ParticipantKind
 from triocollect.protocol.values import Json
 
 T = TypeVar("T")
@@ -79,10 +79,10 @@ def choice(value: object, kind: object) -> str:
     return value
 
 
-def byte_count(number: float) -> int:
+def reply_size(number: float) -> int:
     if isinstance(number, float):
         raise UnfitError(f"needs a whole number of bytes, not {words.shown(number)}")
-    return words.within(number, least=1)
+    return words.within(number, least=1, most=LARGEST_REPLY_BYTES)
 
 
 def participant(text: object) -> kinds.Participant:

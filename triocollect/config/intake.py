@@ -10,11 +10,11 @@ from triocollect.config import gym_keys, kinds
 from triocollect.config.given import Given, GivenTwiceError, Tree, nest, spread, unite
 from triocollect.config.literals import parse_literal
 from triocollect.config.setting import PREFIX, Setting
-from triocollect.config.settings import ByteCount, Count, Seconds
+from triocollect.config.settings import Count, ReplySize, Seconds
 from triocollect.config.table import BY_KEY
 
 Home: TypeAlias = tuple[str, ...]
-_NUMBERS: Final = (Seconds, Count, ByteCount, kinds.Natural, kinds.ExitStatus)
+_NUMBERS: Final = (Seconds, Count, ReplySize, kinds.Natural, kinds.ExitStatus)
 _NAMED_BY_OTHERS: Final = {"ACK_FD", "CONFIG", "CONTROL_TOKEN", "DEBUG"}
 
 

@@ -15,7 +15,7 @@ from cattrs.gen import make_dict_structure_fn
 from triocollect.config import hooks, kinds, words
 from triocollect.config.given import Given, Tree, plain
 from triocollect.config.hooks import Hook
-from triocollect.config.settings import ByteCount, Count, Seconds
+from triocollect.config.settings import Count, ReplySize, Seconds
 
 
 def judge(tree: Tree, kind: object) -> tuple[object, tuple[str, ...]]:
@@ -90,7 +90,7 @@ _from_text: Final = _converter(
         ),
         kinds.Port: hooks.from_text(lambda text: words.within(words.whole_number(text), least=0, most=65535)),
         Seconds: hooks.from_text(words.seconds),
-        ByteCount: hooks.from_text(words.size),
+        ReplySize: hooks.from_text(lambda text: hooks.reply_size(words.size(text))),
         kinds.Url: hooks.from_text(hooks.url),
         kinds.HeadUrl: hooks.from_text(hooks.url),
         kinds.Repeats: hooks.from_text(lambda text: words.within(words.whole_number(text), least=1)),
@@ -110,7 +110,9 @@ _from_data: Final = _converter(
         Seconds: hooks.number_or(
             lambda text: words.seconds(text, unit_required=True), lambda n: words.positive(float(n), n)
         ),
-        ByteCount: hooks.number_or(lambda text: words.size(text, unit_required=True), hooks.byte_count),
+        ReplySize: hooks.number_or(
+            lambda text: hooks.reply_size(words.size(text, unit_required=True)), hooks.reply_size
+        ),
         kinds.Url: hooks.exactly(str, "a URL as text", hooks.url),
         kinds.HeadUrl: hooks.head_url,
         kinds.Parameters: hooks.parameters,

@@ -33,7 +33,6 @@ class Participant:
 Participants: TypeAlias = tuple[Participant, ...]
 
 MAPS: Final = (Repeats, FanOut, NameMap, Parameters, HeadUrl)  # merged key by key, a higher origin wins
-LISTS: Final = (Names, Participants)
 
 
 def choices(kind: object) -> tuple[str, ...]:

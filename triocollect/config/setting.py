@@ -9,7 +9,7 @@ PREFIX: Final = "TRIOCOLLECT_"
 
 @frozen
 class Setting:
-    """One flat setting. In a file it is called `name`, in the environment `variable`."""
+    """One flat setting. In a file it is called `name`, in the environment PREFIX and that in capitals."""
 
     name: str
     kind: object
@@ -26,8 +26,3 @@ class Setting:
     def flag(self) -> str:
         """The long flag."""
         return "--" + self.name.replace("_", "-")
-
-    @property
-    def variable(self) -> str:
-        """The name in the environment."""
-        return PREFIX + self.name.upper()

@@ -14,7 +14,9 @@ from triocollect.protocol.values import Json
 
 Seconds = NewType("Seconds", float)  # finite, > 0
 Count = NewType("Count", int)  # >= 1
-ByteCount = NewType("ByteCount", int)  # >= 1
+ReplySize = NewType("ReplySize", int)  # 1 to LARGEST_REPLY_BYTES
+
+LARGEST_REPLY_BYTES: Final = 1 << 30  # a record is a reply and stamps; its line must be readable again
 
 ResumeMode = Literal["auto", "never", "must"]
 RoutingMode = Literal["agent", "legacy", "taskset"]
@@ -96,7 +98,7 @@ class DispatchConfig:
     max_attempts: Count = Count(3)  # sends of one row per run
     row_timeout_s: Seconds | None = None
     connect_timeout_s: Seconds = Seconds(10.0)
-    max_reply_bytes: ByteCount = ByteCount(256 * 1024 * 1024)
+    max_reply_bytes: ReplySize = ReplySize(256 * 1024 * 1024)
     budget_s: Seconds | None = None  # no row is started after this long
     drain_margin_s: Seconds | None = None  # None: 75th percentile of >= 5 finished rows
     longest_first: bool = False

@@ -10,10 +10,10 @@ from triocollect.config import kinds
 from triocollect.config.setting import Setting
 from triocollect.config.settings import (
     DRIFT_FIELDS,
-    ByteCount,
     Count,
     DriftField,
     ProgressStyle,
+    ReplySize,
     ResumeMode,
     RoutingMode,
     Seconds,
@@ -23,7 +23,7 @@ INPUT: Final = "Rows"
 SERVERS: Final = "Servers (without the first two: the embedded deployment)"
 RESULTS: Final = "Results"
 SENDING: Final = "Sending"
-CHECKPOINTS: Final = "Checkpoints"
+CHECKPOINTS: Final = "Checkpoints (not in this version)"
 DISPLAY: Final = "Display"
 GROUPS: Final = (INPUT, RESULTS, SENDING, SERVERS, CHECKPOINTS, DISPLAY)  # as --help shows them
 
@@ -71,7 +71,7 @@ SETTINGS: Final = (
             "One environment server for all rows; no head server is asked.", SERVERS, metavar="URL"),
     Setting("participant", kinds.Participants, ("servers", "participants"),
             "A server that takes part in checkpoints (environment, model, agent, resources); repeatable.",
-            SERVERS, gym=("participants",), metavar="KIND=URL"),
+            CHECKPOINTS, gym=("participants",), metavar="KIND=URL"),
     Setting("model", str, ("servers", "model"), "Name of the policy model.",
             SERVERS, gym=("policy_model_name",), metavar="NAME"),
     Setting("model_url", kinds.Url, ("servers", "model_url"),
@@ -119,8 +119,8 @@ SETTINGS: Final = (
             "Longest time a row may take [default: none].", SENDING, metavar="TIME"),
     Setting("connect_timeout", Seconds, ("dispatch", "connect_timeout_s"), "Longest time to connect.",
             SENDING, nullable=False, metavar="TIME"),
-    Setting("max_reply_bytes", ByteCount, ("dispatch", "max_reply_bytes"), "Largest reply that is accepted.",
-            SENDING, nullable=False, metavar="SIZE"),
+    Setting("max_reply_bytes", ReplySize, ("dispatch", "max_reply_bytes"),
+            "Largest reply that is accepted, up to 1GiB.", SENDING, nullable=False, metavar="SIZE"),
     Setting("dispatch_budget", Seconds, ("dispatch", "budget_s"), "Start no row after this long.",
             SENDING, gym=("dispatch_budget_s",), metavar="TIME"),
     Setting("drain_margin", Seconds, ("dispatch", "drain_margin_s"),
@@ -131,7 +131,7 @@ SETTINGS: Final = (
     Setting("max_resident_rollout_tasks", Count, ("dispatch", "ceiling"), "Upper bound of the concurrency."),
 
     Setting("checkpoint_dir", Path, ("checkpoint", "dir"),
-            "Directory for checkpoints. Not in this version: refused.", CHECKPOINTS, metavar="DIR"),
+            "Directory for checkpoints.", CHECKPOINTS, metavar="DIR"),
     Setting("checkpoint_every", Seconds, ("checkpoint", "every_s"), "Time between checkpoints.",
             CHECKPOINTS, gym=("checkpoint_every_s",), metavar="TIME"),
     Setting("checkpoint_timeout", Seconds, ("checkpoint", "timeout_s"), "Longest time for one checkpoint.",
