@@ -23,7 +23,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 
 
 def test_exit_codes_are_distinct():
-    assert len({code.value for code in errors.Exit}) == len(errors.Exit)
+    assert len({code.value for code in errors.Exit}) == len(errors.Exit.__members__)
 
 
 def test_every_error_is_drawn_in_the_tree():
