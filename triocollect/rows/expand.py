@@ -1,7 +1,7 @@
 """One input row into the rows it stands for: routed, changed, numbered and repeated, in Gym's order. Pure."""
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 from triocollect.config.settings import InputConfig, RoutingConfig
 from triocollect.errors import UsageError
@@ -12,7 +12,9 @@ from triocollect.rows.ids import ROLLOUT_ID, RolloutIds, explicit_id
 from triocollect.rows.numbers import ROLLOUT_INDEX, TASK_INDEX, RolloutNumbers, TaskNumbers, preset_task_index
 from triocollect.rows.prompt import Prompt
 from triocollect.rows.steps import AGENT_REF, ENVIRONMENT_SERVER, PARAMS
-from triocollect.rows.ways import Agents, Ways
+from triocollect.rows.ways import Agents, Way, Ways
+
+Add: TypeAlias = Callable[[JsonObject, int], None]
 
 
 class Expansion:
@@ -34,11 +36,11 @@ class Expansion:
         self.rollouts: Final = RolloutNumbers()
         self.ids: Final = RolloutIds()
 
-    def rows_of(self, row: JsonObject, line: int, digest: bytes) -> Iterator[int]:
-        """Change `row`, again for each row that it stands for, and yield the rollout index of that one.
+    def expand(self, row: JsonObject, line: int, digest: bytes, add: Add) -> None:
+        """Change `row`, again for each row that it stands for, and `add` it with that one's rollout index.
 
-        `row` is then as it is to be sent, until the next one is asked for. `digest` is the identity of its
-        line. Raises UsageError for what is wrong with the row, ConfigError for what the look-ups refuse.
+        `row` is then as it is to be sent, until `add` returns. `digest` is the identity of its line.
+        Raises UsageError for what is wrong with the row, ConfigError for what the look-ups refuse.
         """
         if self._prompt is not None:
             self._prompt.fill(row)
@@ -46,8 +48,18 @@ class Expansion:
         way = self.ways.of(names)
         if way.agent is not None:
             row[AGENT_REF] = {"name": way.agent}
-        self._change(row, taskset=names[2])
-        task = self._stamp(row, way.server, digest)
+        if names[2] is None:
+            self._change(row)
+        else:
+            self._refuse_changes()
+        row[TASK_INDEX] = task = (
+            preset_task_index(row[TASK_INDEX]) if TASK_INDEX in row else self.tasks.index(digest)
+        )
+        if way.server is not None:
+            row[ENVIRONMENT_SERVER] = way.server
+        self._repeat(row, way, task, line, add)
+
+    def _repeat(self, row: JsonObject, way: Way, task: int, line: int, add: Add) -> None:
         rollout_id = explicit_id(row[ROLLOUT_ID]) if ROLLOUT_ID in row else None
         reference = row.get(AGENT_REF)
         for copy in way.copies:
@@ -64,13 +76,10 @@ class Expansion:
                     steps.add_seed(row, rollout)
                 if rollout_id is not None:
                     self.ids.add(rollout_id, RowKey(task, rollout), line)
-                yield rollout
+                add(row, rollout)
 
-    def _change(self, row: JsonObject, *, taskset: str | None) -> None:
-        """Overrides and skills; a materialised task takes neither."""
-        if taskset is not None:
-            self._refuse_changes()
-            return
+    def _change(self, row: JsonObject) -> None:
+        """Overrides and skills."""
         params = steps.params_of(row)
         if self._overrides:
             row[PARAMS] = params | self._overrides
@@ -78,6 +87,7 @@ class Expansion:
             row["skills_ref"] = self._skills_ref
 
     def _refuse_changes(self) -> None:
+        """A materialised task takes none."""
         for field, is_set in (
             ("responses_create_params overrides are", bool(self._overrides)),
             ("run-level skills are", self._skills_ref is not None),
@@ -85,11 +95,3 @@ class Expansion:
         ):
             if is_set:
                 raise UsageError(f"{field} not supported for materialized task rows")
-
-    def _stamp(self, row: JsonObject, server: str | None, digest: bytes) -> int:
-        """Settle the task index and the environment server; returns the task index."""
-        task = preset_task_index(row[TASK_INDEX]) if TASK_INDEX in row else self.tasks.index(digest)
-        row[TASK_INDEX] = task
-        if server is not None:
-            row[ENVIRONMENT_SERVER] = server
-        return task

@@ -42,9 +42,10 @@ class InOrder:
         self._draft, self._digest, self._buffer = draft, sha256(), bytearray()
 
     def add(self, row: JsonObject, rollout: int) -> None:  # noqa: ARG002  # see Layout
-        encode_into(row, self._buffer, _AT_END)
-        self._buffer += b"\n"
-        if len(self._buffer) >= _WRITE_BYTES:
+        buffer = self._buffer
+        encode_into(row, buffer, _AT_END)
+        buffer += b"\n"
+        if len(buffer) >= _WRITE_BYTES:
             self._flush()
 
     def add_line(self, line: bytes) -> None:

@@ -13,7 +13,7 @@ from triocollect.rows.codec import decode_object
 from triocollect.rows.expand import Expansion
 from triocollect.rows.layout import InOrder, Interleaved, Layout
 from triocollect.rows.notes import notes_of
-from triocollect.rows.problems import Problems
+from triocollect.rows.problems import Place, Problems
 from triocollect.rows.prompt import load_prompt
 from triocollect.rows.skills import load_skills
 from triocollect.rows.source import MAX_LINE_BYTES, READ_BYTES, Source
@@ -84,23 +84,22 @@ def _layout(draft: Draft, *, interleaved: bool) -> Layout:
 def _write(source: Source, expansion: Expansion, layout: Layout, limit: int | None) -> None:
     path = str(source.path)
     problems, refusals = Problems(path), Problems(path)
-    for number, line in enumerate(source.lines()):
-        digest = expansion.tasks.digest(line.text)
+    digest_of, expand, add = expansion.tasks.digest, expansion.expand, layout.add
+    for number, text in enumerate(source.lines()):
+        digest = digest_of(text)
         if limit and number >= limit:
             continue  # read on: what the whole input is does not depend on the limit
         try:
-            row = decode_object(line.text)
+            row = decode_object(text)
         except UsageError as fault:
-            raise InputError(str(fault), path=path, line=line.number, offset=line.offset) from None
+            raise InputError(str(fault), path=path, line=source.line, offset=source.offset) from None
         try:
-            for rollout in expansion.rows_of(row, line.number, digest):
-                layout.add(row, rollout)
-        except ConfigError as refusal:
-            refusals.add(str(refusal), line, number)
+            expand(row, source.line, digest, add)
         except UsageError as fault:
-            problems.add(str(fault), line, number)
-        if problems.full or refusals.full:
-            break
+            kept = refusals if isinstance(fault, ConfigError) else problems
+            kept.add(str(fault), Place(source.line, source.offset, number))
+            if kept.full:
+                break
     problems.raise_any()
     if clashes := list(expansion.ids.clashes(expansion.rollouts)):
         raise InputError("\n".join(clashes), path=path)

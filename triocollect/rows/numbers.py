@@ -31,7 +31,7 @@ class TaskNumbers:
         # A hash table in arrays: 24 to 48 bytes per task, where a dict of integers takes over 120, and a
         # file may hold tens of millions. A slot holds 1 + a task index; 0 is free.
         self._low, self._high = array("Q"), array("Q")  # by task index
-        self._slots = array("I", bytes(4 * _FIRST_SLOTS))
+        self._slots, self._mask = array("I", bytes(4 * _FIRST_SLOTS)), _FIRST_SLOTS - 1
 
     def digest(self, text: bytes) -> bytes:
         """The identity of a line. Each line of the file is passed once, in order, for `of_all`."""
@@ -47,19 +47,19 @@ class TaskNumbers:
         """The task index of a line with no index of its own."""
         words: tuple[int, int] = _read_words(digest)
         low, high = words
-        slots = self._slots
-        mask = len(slots) - 1
+        lows, slots, mask = self._low, self._slots, self._mask
         slot = low & mask
         while taken := slots[slot]:
-            if self._low[taken - 1] == low and self._high[taken - 1] == high:
+            if lows[taken - 1] == low and self._high[taken - 1] == high:
                 return taken - 1
             slot = (slot + 1) & mask
-        self._low.append(low)
+        index = len(lows)
+        lows.append(low)
         self._high.append(high)
-        slots[slot] = count = len(self._low)
-        if 2 * count > mask:
+        slots[slot] = index + 1
+        if 2 * index > mask:
             self._grow()
-        return count - 1
+        return index
 
     @property
     def of_all(self) -> str:
@@ -75,7 +75,7 @@ class TaskNumbers:
             while slots[slot]:
                 slot = (slot + 1) & mask
             slots[slot] = count
-        self._slots = slots
+        self._slots, self._mask = slots, mask
 
     def _hash(self) -> None:
         self._digests.update(self._unhashed)

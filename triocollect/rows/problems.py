@@ -3,12 +3,13 @@
 from typing import Final, NamedTuple
 
 from triocollect.errors import InputError
-from triocollect.rows.source import Line
 
 _NAMED: Final = 20  # places of one problem, and problems, that are said one by one
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
+    """Where a row is in its file."""
+
     line: int  # physical, from 1
     offset: int  # its first byte, from 0
     row: int  # among the rows, from 0: Gym's number
@@ -18,10 +19,10 @@ class _Places:
     """Where one problem shows: the first places, and how many there are."""
 
     def __init__(self) -> None:
-        self.first: Final[list[_Place]] = []
+        self.first: Final[list[Place]] = []
         self.count = 0
 
-    def add(self, place: _Place) -> None:
+    def add(self, place: Place) -> None:
         self.count += 1
         if len(self.first) < _NAMED:
             self.first.append(place)
@@ -44,9 +45,9 @@ class Problems:
         self._path: Final = path
         self._places: Final[dict[str, _Places]] = {}
 
-    def add(self, problem: str, line: Line, row: int) -> None:
+    def add(self, problem: str, place: Place) -> None:
         """One more row has this problem, which is a sentence that says what to do."""
-        self._places.setdefault(problem, _Places()).add(_Place(line.number, line.offset, row))
+        self._places.setdefault(problem, _Places()).add(place)
 
     @property
     def full(self) -> bool:

@@ -12,22 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from triocollect.errors import InputError
 
 MAX_LINE_BYTES: Final = 1 << 30
 READ_BYTES: Final = 1 << 17  # a chunk, its rows and what becomes of them stay in the processor's cache
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _GZIP_MAGIC: Final = b"\x1f\x8b"
-
-
-class Line(msgspec.Struct, frozen=True, gc=False):
-    """One line that is not blank. Places are those of the unpacked text where the file is gzipped."""
-
-    number: int  # physical, from 1
-    offset: int  # of its first byte, from 0
-    text: bytes  # ends in `\n` alone, or in nothing where the file ends without one
 
 
 def locate(path: Path) -> Path:
@@ -53,10 +43,12 @@ class Source:
         self.path: Final = locate(path)
         self.had_byte_order_mark = False
         self.blank_lines = 0
-        self._number, self._offset = 1, 0  # of the line that is read next
+        # Where the line is that `lines` gave last: physical, from 1, and its first byte, from 0. Places are
+        # those of the unpacked text where the file is gzipped.
+        self.line, self.offset = 1, 0
 
-    def lines(self) -> Iterator[Line]:
-        """The lines that are not blank."""
+    def lines(self) -> Iterator[bytes]:
+        """The lines that are not blank. Each ends in `\n` alone, or in nothing where the file does."""
         try:
             with self.path.open("rb", buffering=0) as file, _plain(file) as stream:
                 yield from self._lines(stream)
@@ -70,23 +62,24 @@ class Source:
         except OSError as error:
             raise self._fault(f"cannot be read: {error.strerror or error}") from None
 
-    def _lines(self, stream: io.BufferedReader) -> Iterator[Line]:
+    def _lines(self, stream: io.BufferedReader) -> Iterator[bytes]:
         while text := stream.readline(MAX_LINE_BYTES + 1):
-            number, offset = self._number, self._offset
-            if len(text) > MAX_LINE_BYTES:
+            length = len(text)
+            if length > MAX_LINE_BYTES:
                 raise self._fault(f"a line of more than {MAX_LINE_BYTES} bytes; is this JSON Lines?")
-            self._number, self._offset = number + 1, offset + len(text)
-            if number == 1 and text.startswith(_BYTE_ORDER_MARK):
+            if self.line == 1 and text.startswith(_BYTE_ORDER_MARK):
                 text, self.had_byte_order_mark = text.removeprefix(_BYTE_ORDER_MARK), True
             if text.isspace() or not text:
                 self.blank_lines += 1
-                continue
-            if text.endswith(b"\r\n"):
-                text = text[:-2] + b"\n"
-            yield Line(number, offset, text)
+            elif text.endswith(b"\r\n"):
+                yield text[:-2] + b"\n"
+            else:
+                yield text
+            self.line += 1
+            self.offset += length
 
     def _fault(self, message: str) -> InputError:
-        return InputError(message, path=str(self.path), line=self._number, offset=self._offset)
+        return InputError(message, path=str(self.path), line=self.line, offset=self.offset)
 
 
 def _plain(file: io.FileIO) -> io.BufferedReader:

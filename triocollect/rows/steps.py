@@ -45,6 +45,8 @@ def names_of(row: JsonObject) -> Names:
     It is a materialised task when `task_id` is an object and there is a `task_input`; one without a taskset
     is treated as flat until it is sent.
     """
+    if TASK_SOURCE not in row and "task_id" not in row and ENVIRONMENT_SERVER not in row:  # as most rows are
+        return _agent_of(row), None, None, None, False
     task_id = row.get("task_id")
     is_task = type(task_id) is dict and "task_input" in row
     taskset = task_id.get("taskset") if is_task and type(task_id) is dict else None

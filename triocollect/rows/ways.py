@@ -1,6 +1,6 @@
 """Where rows go: decided once for all rows that name the same. Pure; the rules are those of Gym 0.7.0."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -50,37 +50,34 @@ class Ways:
 
     def __init__(self, settings: InputConfig, routing: RoutingConfig, agents: Agents) -> None:
         self._settings, self._routing, self._agents = settings, routing, agents
-        self._known: Final[dict[Names, Way | UsageError]] = {}
+        self._known: Final[dict[Names, Way]] = {}
+        self._refused: Final[dict[Names, UsageError]] = {}
         self.repeats: Final = Repeats(settings.num_repeats)
         self.overridden: Final[set[tuple[str, str]]] = set()  # (agent in the data, agent in its place)
 
     def of(self, names: Names) -> Way:
         """Raises UsageError for rows that cannot go anywhere, ConfigError where a look-up refuses."""
-        way = self._known.get(names)
-        if way is None:
-            way = self._known[names] = self._judge(names)
-        if isinstance(way, UsageError):
-            raise way.with_traceback(None)
-        return way
+        return self._known.get(names) or self._judge(names)
 
     @property
     def routes(self) -> dict[Route, int]:
         """How many rows were made for each route."""
         counts: dict[Route, int] = {}
-        for copy in self._copies():
-            counts[copy.route] = counts.get(copy.route, 0) + copy.rows
+        for way in self._known.values():
+            for copy in way.copies:
+                counts[copy.route] = counts.get(copy.route, 0) + copy.rows
         return counts
 
-    def _copies(self) -> Iterator[Copy]:
-        for way in self._known.values():
-            if isinstance(way, Way):
-                yield from way.copies
-
-    def _judge(self, names: Names) -> Way | UsageError:
+    def _judge(self, names: Names) -> Way:
+        """Once for all rows that name the same; a refusal stays what it was."""
+        if names in self._refused:
+            raise self._refused[names].with_traceback(None)
         try:
-            return self._make(names)
+            way = self._known[names] = self._make(names)
         except UsageError as refusal:
-            return refusal
+            self._refused[names] = refusal
+            raise
+        return way
 
     def _make(self, names: Names) -> Way:
         agent, source, taskset, _, _ = names
