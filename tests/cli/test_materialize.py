@@ -1,6 +1,8 @@
 """`materialize`, `status` and `aggregate` on files."""
 
+import fcntl
 import json
+import os
 
 import pytest
 
@@ -43,6 +45,24 @@ def test_rows_that_results_belong_to_are_not_replaced_by_other_rows(folder, caps
     assert sorted(path.name for path in folder.iterdir()) == [
         "gym.json", "out.jsonl", "out_materialized_inputs.jsonl", "rows.jsonl",
     ]  # fmt: skip
+
+
+def test_the_rows_of_a_collector_at_work_are_left_to_it(folder, capsys):
+    with (folder / "out.jsonl").open("ab") as output:
+        fcntl.flock(output, fcntl.LOCK_EX)
+        assert materialize() == 4
+    told = capsys.readouterr().err
+    assert f"out.jsonl is being written by another collector, process {os.getpid()}" in told
+    assert not list(folder.glob("*materialized*"))
+    assert not list(folder.glob(".*"))
+
+
+def test_a_place_that_cannot_be_made_is_told_in_one_line(capsys):
+    output = f"{'x' * 300}/out.jsonl"
+    assert main(["materialize", "-i", "rows.jsonl", "-o", output]) == 2
+    told = capsys.readouterr().err
+    assert output in told
+    assert "internal error" not in told
 
 
 def test_status_and_aggregate_read_the_files_of_a_run(folder, capsys):

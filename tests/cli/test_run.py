@@ -63,6 +63,14 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+def key_of(task):
+    return {"_ng_task_index": task, "_ng_rollout_index": 0}
+
+
+def finished(folder, task):
+    (folder / "out.jsonl").write_text(json.dumps(key_of(task) | {"reward": 1.0}) + "\n")
+
+
 def dry(*tokens):
     return main(["run", "-i", "rows.jsonl", "-o", "out.jsonl", "--dry-run", *tokens])
 
@@ -90,6 +98,42 @@ def test_a_dry_run_says_what_would_go_where_and_leaves_nothing(folder, capsys):
     assert [path.name for path in folder.iterdir()] == ["rows.jsonl"]
 
 
+def test_a_dry_run_counts_what_is_left_of_an_earlier_run_and_changes_nothing(folder, capsys):
+    finished(folder, 0)
+    with (folder / "out.jsonl").open("a") as output:  # a whole last line without its newline counts, too
+        output.write(json.dumps(key_of(1) | {"reward": 0.0}))
+    failure = key_of(2) | {"_ng_failure_class": "skipped", "_ng_failure_terminal": True}
+    (folder / "out_failures.jsonl").write_text(json.dumps(failure) + "\n")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert dry("-r", "1") == 0
+    told = capsys.readouterr().out
+    assert "Would continue the earlier run: 2 rows done, 1 not to be tried again." in told
+    assert "Would send 0 rows" in told
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("tokens", [["--resume"], ["--resume", "--limit", "3"]])
+def test_a_dry_run_sends_what_a_resumed_run_would(tokens, folder, capsys):
+    finished(folder, 0)
+    assert dry(*tokens) == 0
+    told = capsys.readouterr().out
+    assert "resume = must" in told
+    assert "Would send 2 rows, 256 at a time:\n  2 to the embedded deployment" in told
+
+
+def test_a_dry_run_refuses_what_a_run_would(folder, capsys):
+    assert dry("--resume") == 4
+    assert "nothing to resume" in capsys.readouterr().err
+    finished(folder, 0)
+    assert dry("--resume=never") == 4
+    assert "hold rows of an earlier run" in capsys.readouterr().err
+    assert dry("--resume=never", "--overwrite") == 0
+    assert "Would delete what an earlier run left in out.jsonl." in capsys.readouterr().out
+    (folder / "out_materialized_inputs.jsonl").write_text("{}\n")
+    assert dry() == 4
+    assert "--accept-drift input" in capsys.readouterr().err
+
+
 def test_a_dry_run_names_the_one_server(capsys):
     assert dry("--environment-url", "http://127.0.0.1:9/") == 0
     assert "3 to http://127.0.0.1:9/run (agent numeric_agent)" in capsys.readouterr().out
@@ -104,8 +148,9 @@ def test_flags_and_gyms_overrides_mix(folder, capsys):
     assert "num_repeats_add_seed = true" in told
 
 
-def test_gyms_long_flags_are_aliases(capsys):
-    tokens = ["--input-jsonl-fpath", "rows.jsonl", "--output-jsonl-fpath=y.jsonl", "--resume-from-cache"]
+def test_gyms_long_flags_are_aliases(folder, capsys):
+    finished(folder, 0)
+    tokens = ["--input-jsonl-fpath", "rows.jsonl", "--output-jsonl-fpath=out.jsonl", "--resume-from-cache"]
     assert main(["run", *tokens, "--dry-run"]) == 0
     assert "resume = must  (--resume-from-cache (command line))" in capsys.readouterr().out
 
@@ -113,10 +158,8 @@ def test_gyms_long_flags_are_aliases(capsys):
 @pytest.mark.parametrize(
     ("tokens", "said"),
     [
-        (["--resume"], "resume = must"),
         (["--resume", "auto"], "resume = auto"),
         (["--resume=never"], "resume = never"),
-        (["--resume", "--limit", "1"], "resume = must"),
         (["+resume_from_cache=false"], "resume = never"),
         (["--interleave-repeats"], "interleave_repeats = true"),
         (["--interleave-repeats=false"], "interleave_repeats = false"),

@@ -1,5 +1,8 @@
 """`triocollect materialize`."""
 
+import os
+from pathlib import Path
+
 import trio
 
 from triocollect.cli import say
@@ -7,10 +10,12 @@ from triocollect.cli.app import command
 from triocollect.cli.dry_run import dry_run, routing_of
 from triocollect.cli.flags import Flags, Overrides, settle
 from triocollect.collector.agreement import sha256_of
+from triocollect.collector.drafting import draft_of
+from triocollect.collector.lock import lock_output
 from triocollect.config.settings import Config
 from triocollect.errors import WouldOverwriteError
-from triocollect.gym.routing import Router
-from triocollect.rows.materialize import Materialized, draft_rows
+from triocollect.gym.routing import Routing
+from triocollect.rows.materialize import Materialized
 from triocollect.rows.names import materialized_path
 
 ABOUT = """Writes the expanded rows that `run` would send to <output stem>_materialized_inputs.jsonl, and
@@ -24,7 +29,7 @@ Exit codes:
   0  written
   1  internal error
   2  usage or bad input
-  4  refused: the rows of an earlier run are other ones, and it has results"""
+  4  refused: a collector is at work there, or results of an earlier run belong to other rows"""
 
 app = command("materialize", "[FLAGS] [+key=value …]", ABOUT, EPILOGUE)
 
@@ -38,31 +43,46 @@ def materialize(*overrides: Overrides, flags: Flags | None = None) -> int:
     config = resolved.config
     if flags is not None and flags.dry_run:
         return dry_run(resolved)
-    rows = write_rows(config)
+    rows = trio.run(write_rows, config)
     for note in rows.notes:
         say.err(f"note: {note}")
     say.out(f"Materialized {rows.rows} rows: {materialized_path(config.output.path)}")
     return 0
 
 
-def write_rows(config: Config) -> Materialized:
-    """Expand the input into its file. Raises WouldOverwriteError where results belong to other rows."""
-    output, place = config.output.path, materialized_path(config.output.path)
-    asks = config.servers.head_server is not None
-    router = trio.run(routing_of, config) if asks else None
-    place.parent.mkdir(parents=True, exist_ok=True)
-    draft, rows = draft_rows(
-        config.input,
-        config.routing,
-        place,
-        agent_of_source=router.agent_of_source if isinstance(router, Router) else None,
-        agent_of_server=router.agent_of_server if isinstance(router, Router) else None,
+async def write_rows(config: Config) -> Materialized:
+    """Expand the input into its file, under the lock that a collector holds while it does the same.
+
+    Raises LockedError, and WouldOverwriteError where results belong to other rows.
+    """
+    locked = await lock_output(
+        config.output.path,
+        wait_s=config.output.wait_for_lock_s,
+        warn=lambda text: say.err(f"note: {text}"),
     )
-    has_results = output.exists() and output.stat().st_size > 0
-    if has_results and not config.output.overwrite and sha256_of(place) != rows.sha256:
+    try:
+        asks = config.servers.head_server is not None
+        routing = await routing_of(config) if asks else None
+        return _write_rows(config, routing, has_results=os.fstat(locked.descriptor).st_size > 0)
+    finally:
+        locked.back_out()
+        os.close(locked.descriptor)
+
+
+def _write_rows(config: Config, routing: Routing | None, *, has_results: bool) -> Materialized:
+    place = materialized_path(config.output.path)
+    draft, rows = draft_of(config, routing, place)
+    try:
+        if has_results and not config.output.overwrite:
+            _need_same_rows(config.output.path, place, rows)
+        draft.commit()
+    finally:
         draft.discard()
+    return rows
+
+
+def _need_same_rows(output: Path, place: Path, rows: Materialized) -> None:
+    if sha256_of(place) != rows.sha256:
         raise WouldOverwriteError(
             f"{output} has results of other rows; give another --output, or --overwrite"
         )
-    draft.commit()
-    return rows
