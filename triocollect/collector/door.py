@@ -21,7 +21,7 @@ from triocollect.config.settings import Config
 from triocollect.errors import UsageError, reason_of
 from triocollect.events import Event, Listener
 from triocollect.report.run_report import Report
-from triocollect.transport import Transport
+from triocollect.transport import Client
 
 _CLOSE_GRACE_S = 2.0
 
@@ -118,7 +118,7 @@ async def _collect(
         )
     if config.checkpoint is not None:
         raise UsageError("this version collects without checkpoints; leave --checkpoint-dir out")
-    transport = Transport(
+    transport = Client(
         connect_timeout_s=config.dispatch.connect_timeout_s, max_reply_bytes=config.dispatch.max_reply_bytes
     )
     try:

@@ -29,13 +29,13 @@ from triocollect.records.findings import Findings, KeySet
 from triocollect.records.heads import decode_output_head, decode_sidecar_head, head_of
 from triocollect.records.lines import Lines
 from triocollect.report.run_report import Ending, Paths, Report
-from triocollect.transport import Transport
+from triocollect.transport import Client
 
 AGGREGATE_PATIENCE_S: Final = 600.0  # the servers read every record of the run
 
 
 async def aggregate(
-    transport: Transport, routing: Callable[[], Awaitable[Routing]], files: Files, config: OutputConfig
+    transport: Client, routing: Callable[[], Awaitable[Routing]], files: Files, config: OutputConfig
 ) -> str | None:
     """Have the servers compute their metrics and write Gym's aggregate file; say what went wrong, if it did.
 

@@ -24,7 +24,7 @@ from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
 from triocollect.gym.routing import Routing
 from triocollect.report.run_report import Report
-from triocollect.transport import Transport
+from triocollect.transport import Client
 
 
 @frozen(kw_only=True)
@@ -32,7 +32,7 @@ class Order:
     """What is to be run. `dispatch`: the caller sends rows itself; `hand_over` waits for the caller."""
 
     config: Config
-    transport: Transport
+    transport: Client
     listener: Listener
     dispatch: Dispatch | None = None
     hand_over: HandOver | None = None

@@ -17,7 +17,7 @@ from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.protocol.values import Json, JsonObject
 from triocollect.rows.codec import decode_object
 from triocollect.rows.types import Row
-from triocollect.transport import Reply, Transport
+from triocollect.transport import Client, Reply
 
 Send: TypeAlias = Callable[[Row, EpisodeId], Awaitable[Outcome]]
 Dispatch: TypeAlias = Callable[[JsonObject, int], Awaitable[Mapping[str, Json] | bytes]]
@@ -26,7 +26,7 @@ CALLERS_OWN: Final = Target(url="the caller's dispatch function", server=None, i
 
 
 def to_servers(
-    transport: Transport,
+    transport: Client,
     routing: Routing,
     *,
     row_timeout_s: float | None,

@@ -14,13 +14,13 @@ from triocollect.gym.head import HEAD_PATIENCE_S, fetch_config, silent
 from triocollect.gym.observability import fields_unsupported
 from triocollect.gym.routing import Router, Routing, SingleServer
 from triocollect.rows.materialize import Materialized
-from triocollect.transport import Transport
+from triocollect.transport import Client
 
 _FALSE: Final = {"", "0", "false"}  # Gym 0.7.0: any other text waives the pairing
 _NOT_YET: Final = Address("127.0.0.1", 9)  # names are checked before anything is started; ports come with it
 
 
-async def look_up(config: Config, transport: Transport) -> Routing:
+async def look_up(config: Config, transport: Client) -> Routing:
     """What can be known before rows are read. Raises UsageError where the head cannot be asked."""
     if config.servers.environment_url is not None:
         return SingleServer(config.servers.environment_url)
@@ -45,7 +45,7 @@ async def bring_up(config: Config, rows: Materialized, services: trio.Nursery) -
     return head
 
 
-async def ask_head(config: Config, transport: Transport, head: str) -> Router:
+async def ask_head(config: Config, transport: Client, head: str) -> Router:
     """Routing by the head's present configuration. Raises UsageError."""
     with trio.move_on_after(HEAD_PATIENCE_S):
         return _router(config, await fetch_config(transport, head))

@@ -8,7 +8,16 @@ import httpx
 
 from triocollect.errors import NotSentError, ReplyLostError, TransportError
 from triocollect.transport.connection import UNHURRIED, Connection, Message, Patience
-from triocollect.transport.origin import check_names, header_lines, parts, request_line
+from triocollect.transport.origin import (
+    PORT_LIMIT,
+    PORTS,
+    Address,
+    Origin,
+    check_names,
+    header_lines,
+    parts,
+    request_line,
+)
 
 _ERRORS: Final[Mapping[str, type[httpx.TransportError]]] = {
     "bad_url": httpx.UnsupportedProtocol,
@@ -38,6 +47,27 @@ def patience_of(request: httpx.Request) -> tuple[float | None, Patience]:
         return None, UNHURRIED
     connect, read, write = (timeouts.get(side) for side in ("connect", "read", "write"))
     return connect, Patience(math.inf if read is None else read, math.inf if write is None else write)
+
+
+def address_of(url: str) -> Address:
+    """Raises NotSentError (`bad_url`) for what is no http or https URL that can be called as it stands."""
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as wrong:
+        raise NotSentError(f"{url!r}: {wrong}", kind="bad_url") from None
+    if parsed.userinfo:
+        raise NotSentError("a URL with a user name or password is not supported", kind="bad_url")
+    return Address(origin_of(parsed), parsed.netloc, parsed.raw_path)
+
+
+def origin_of(url: httpx.URL) -> Origin:
+    """Raises NotSentError (`bad_url`) for what is not http or https, or names no host."""
+    if url.scheme not in PORTS or not url.host:
+        raise NotSentError(f"{str(url)!r} is not an http or https URL", kind="bad_url")
+    port = PORTS[url.scheme] if url.port is None else url.port
+    if not 0 < port < PORT_LIMIT:
+        raise NotSentError(f"{str(url)!r}: {port} is not a port", kind="bad_url")
+    return Origin(url.raw_host.decode("ascii"), port, url.scheme == "https")
 
 
 def message_of(request: httpx.Request) -> Message:

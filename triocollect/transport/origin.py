@@ -1,9 +1,8 @@
 """Where a request goes: URLs taken apart once, and the first lines of a request written once."""
 
+import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple, final
-
-import httpx
 
 from triocollect.errors import NotSentError
 from triocollect.transport.encoding import ACCEPTED
@@ -12,8 +11,14 @@ from triocollect.version import VERSION
 Headers = Sequence[tuple[bytes, bytes]]
 
 _JOINED_BYTES: Final = 16 << 10
-_PORT_LIMIT: Final = 1 << 16
-_PORTS: Final = {"http": 80, "https": 443}
+PORT_LIMIT: Final = 1 << 16
+PORTS: Final = {"http": 80, "https": 443}
+_BYTE: Final = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+# A name in lower case or an IPv4 address, and a path with nothing to quote and no dot at the start of a part.
+_PLAIN_URL: Final = re.compile(
+    rf"(https?)://([a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*|{_BYTE}(?:\.{_BYTE}){{3}})(?::([1-9][0-9]{{0,4}}))?"
+    r"((?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?)"
+)
 _OURS: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"connection", b"expect"))
 _TOKEN: Final = frozenset(b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _DEFAULTS: Final = (
@@ -35,15 +40,13 @@ class Origin(NamedTuple):
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.tls else 'http'}://{host}:{self.port}"
 
-    @classmethod
-    def of(cls, url: httpx.URL) -> "Origin":
-        """Raises NotSentError (`bad_url`) for what is not http or https, or names no host."""
-        if url.scheme not in _PORTS or not url.host:
-            raise NotSentError(f"{str(url)!r} is not an http or https URL", kind="bad_url")
-        port = _PORTS[url.scheme] if url.port is None else url.port
-        if not 0 < port < _PORT_LIMIT:
-            raise NotSentError(f"{str(url)!r}: {port} is not a port", kind="bad_url")
-        return cls(url.raw_host.decode("ascii"), port, url.scheme == "https")
+
+class Address(NamedTuple):
+    """A URL taken apart: whom to connect to, what to call the host there, and what to ask for."""
+
+    origin: Origin
+    host: bytes
+    path: bytes
 
 
 @final
@@ -53,14 +56,7 @@ class Target:
     __slots__ = ("_host", "_path", "_starts", "origin")
 
     def __init__(self, url: str) -> None:
-        try:
-            parsed = httpx.URL(url)
-        except httpx.InvalidURL as wrong:
-            raise NotSentError(f"{url!r}: {wrong}", kind="bad_url") from None
-        if parsed.userinfo:
-            raise NotSentError("a URL with a user name or password is not supported", kind="bad_url")
-        self.origin = Origin.of(parsed)
-        self._host, self._path = parsed.netloc, parsed.raw_path
+        self.origin, self._host, self._path = _plain_address(url) or _any_address(url)
         self._starts: dict[tuple[bytes, ...], bytes] = {}
 
     def head(self, method: bytes, headers: Headers, length: int | None) -> bytes:
@@ -81,6 +77,25 @@ class Target:
         lines = [(b"host", self._host), *[pair for pair in defaults if pair[0] not in given]]
         start = self._starts[shape] = request_line(method, self._path) + header_lines(lines)
         return start
+
+
+def _plain_address(url: str) -> Address | None:
+    """Nearly every URL there is, read as httpx reads it; None for one that takes more than a look."""
+    match = _PLAIN_URL.fullmatch(url)
+    if match is None:
+        return None
+    scheme, host, digits, path = match.groups()
+    port = int(digits or PORTS[scheme])
+    if port >= PORT_LIMIT:
+        return None
+    named = host if port == PORTS[scheme] else f"{host}:{port}"
+    return Address(Origin(host, port, scheme == "https"), named.encode(), (path or "/").encode())
+
+
+def _any_address(url: str) -> Address:
+    from triocollect.transport.foreign import address_of  # noqa: PLC0415  # httpx takes long to load
+
+    return address_of(url)
 
 
 def parts(head: bytes, body: bytes) -> tuple[bytes, ...]:
