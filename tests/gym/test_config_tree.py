@@ -92,6 +92,24 @@ def test_a_server_without_a_usable_address_is_there_and_says_why(host: str, port
     assert says in server.url_fault
 
 
+@pytest.mark.parametrize(
+    ("host", "port"),
+    [
+        ("${oc.env:SECRET}", "1"),
+        ("h", "${oc.env:SECRET}"),
+        ("${oc.env:${oc.env:SECRET}}", "1"),
+        ("${group.${oc.env:SECRET}}", "1"),
+        ("x${oc.env:NOBODY,${keys}}", "1"),
+    ],
+)
+def test_what_stands_behind_an_interpolation_is_not_told(host: str, port: str) -> None:
+    text = a_server(host, port) + "group: {a: b}\nkeys: {a: hush/2}\n"
+    server = parse_config(text, environ={"SECRET": "hush/1"}).servers["e"]
+    assert server.url is None
+    assert "${" in server.url_fault
+    assert "hush" not in server.url_fault
+
+
 def test_interpolations_elsewhere_may_stay_unresolved() -> None:
     config = parse_config("m: {responses_api_models: {o: {key: '${nobody}', host: h, port: 1}}}")
     assert config.servers["m"].url == "http://h:1"
@@ -101,6 +119,7 @@ def test_a_name_that_is_an_interpolation_is_resolved_or_shown_as_it_is() -> None
     text = "e: {environment_servers: {x: {agent_server: {name: '%s'}}}}\nmine: harness"
     assert parse_config(text % "${mine}").servers["e"].agents == ("harness",)
     assert parse_config(text % "${nobody}").servers["e"].agents == ("${nobody}",)
+    assert parse_config(text % "${e}").servers["e"].agents == ("${e}",)
 
 
 @pytest.mark.parametrize(

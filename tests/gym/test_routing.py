@@ -99,6 +99,12 @@ def test_the_same_kind_of_row_is_resolved_once() -> None:
     assert first is second
 
 
+def test_rows_that_say_more_of_their_agent_than_its_name_are_of_the_same_kind() -> None:
+    router = a_router()
+    rows = [a_row(agent_ref={"name": "harness", "seed": n}, task_source="quiz") for n in range(2)]
+    assert router.target(rows[0]) is router.target(rows[1])
+
+
 @pytest.mark.parametrize(
     ("route", "says"),
     [

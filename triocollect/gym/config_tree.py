@@ -1,7 +1,8 @@
 """The merged Gym config that a head server hands out: which servers there are, and where. Pure.
 
 A config is one mapping; each top-level entry that holds one of four kinds is a server, everything else is a
-setting. Secrets are in it in clear text, so no error here quotes a value that is not an address or a name.
+setting. Secrets are in it in clear text, so an error here quotes addresses and names only, and those as they
+are written: what stands behind an interpolation is never told.
 """
 
 from collections.abc import Iterable, Mapping
@@ -159,6 +160,8 @@ def _reference(value: Json, tree: JsonObject, environ: Mapping[str, str]) -> str
         resolved = resolve(name, tree, environ)
     except ConfigError:
         resolved = name
+    if isinstance(resolved, dict | list):  # behind the interpolation is no name
+        resolved = name
     return None if resolved is None else str(resolved)
 
 
@@ -172,10 +175,10 @@ def _address(
     except ConfigError as fault:
         return None, f"server {name!r} has no usable address: {fault}"
     if not isinstance(host, str) or not host or set(host) & set(" \t\r\n/@?#"):
-        return None, f"server {name!r} has no usable host in the config: {host!r}"
+        return None, f"server {name!r} has no usable host in the config: {fields.get('host')!r}"
     digits = str(port) if isinstance(port, int | str) else ""
     if not (digits.isascii() and digits.isdigit() and 1 <= int(digits[:6]) <= _HIGHEST_PORT):
-        return None, f"server {name!r} has no usable port in the config: {port!r}"
+        return None, f"server {name!r} has no usable port in the config: {fields.get('port')!r}"
     if ":" in host and not host.startswith("["):
         host = f"[{host}]"
     return f"http://{host}:{int(digits)}", ""

@@ -15,17 +15,24 @@ _MISSING: Final = "???"  # OmegaConf's mark for "somebody has to fill this in"
 def resolve(value: Json, tree: JsonObject, environ: Mapping[str, str]) -> Json:
     """`value` with its interpolations replaced: `${key}`, `${a.b}` and `${oc.env:VAR,default}`, nested too.
 
-    Raises ConfigError, one line, for what cannot be resolved.
+    Raises ConfigError, one line, for what cannot be resolved; it quotes `value` or a part of it as it is
+    written, and nothing that stands behind an interpolation, which may be a secret.
     """
     resolved = value
     for _ in range(_MOST_STEPS):
         if not isinstance(resolved, str) or (found := _INNERMOST.search(resolved)) is None:
             return resolved
-        meaning = _meaning(found[1].strip(), tree, environ)
+        try:
+            meaning = _meaning(found[1].strip(), tree, environ)
+            text = "" if found[0] == resolved else _as_text(meaning, found[0])
+        except ConfigError:
+            if resolved is value:
+                raise
+            raise ConfigError(f"{value!r} cannot be resolved") from None
         if found[0] == resolved:
             resolved = meaning
         else:
-            resolved = f"{resolved[: found.start()]}{_as_text(meaning, found[0])}{resolved[found.end() :]}"
+            resolved = f"{resolved[: found.start()]}{text}{resolved[found.end() :]}"
     raise ConfigError(f"{value!r} refers to itself")
 
 

@@ -77,7 +77,7 @@ class Router:
         for server in self._environments.values():
             for agent in server.agents:
                 self._fronts.setdefault(agent, []).append(server)
-        self._targets: Final[dict[tuple[str | None, bytes, str | None], Target]] = {}
+        self._targets: Final[dict[Route, Target]] = {}  # follows names, of which there are few
 
     def agent_of_source(self, source: str) -> str:
         """The agent for rows that name only a `task_source`. Raises ConfigError."""
@@ -104,17 +104,12 @@ class Router:
 
     def target(self, row: Row) -> Target:
         """Where this row goes. Raises ConfigError where `check` would have."""
-        taskset = taskset_of(row)
-        key = (row.environment_server, bytes(row.agent_ref or b""), taskset)
-        target = self._targets.get(key)
-        if target is None:
-            source = (
-                None if row.task_source is None else msgspec.json.decode(row.task_source, type=str | None)
-            )
-            server = self._destination(Route(row.environment_server, row.agent, source, taskset, row.is_task))
-            target = self._target(server)
-            if row.agent is not None or source is None:  # the key holds no source
-                self._targets[key] = target
+        agent, source = row.agent, None
+        if agent is None and row.task_source is not None:
+            source = msgspec.json.decode(row.task_source, type=str | None)
+        route = Route(row.environment_server, agent, source, taskset_of(row), row.is_task)
+        if (target := self._targets.get(route)) is None:
+            target = self._targets[route] = self._target(self._destination(route))
         return target
 
     def scorer(self, server: str | None, agent: str | None) -> Scorer:
