@@ -39,12 +39,17 @@ def test_a_finished_run_says_what_adds_up_and_where_everything_is() -> None:
         "Rows: 20 expected = 18 succeeded + 2 failed + 0 left",
         "This run: 12 succeeded, 2 failed, 15 sent, 1 of them again",
         "Failed: agent_run_error 1, timeout_exceeded 1; see out/rollouts_failures.jsonl",
-        "Mean reward: 0.500 [0.250, 0.750] over 12 rollouts of this run",
+        "Mean reward: 0.500 [0.250, 0.750] over 12 rollouts",
         "Metrics cover: 18 of 20 rollouts",
         "Fully materialized inputs: out/rollouts_materialized_inputs.jsonl",
         "Rollouts: out/rollouts.jsonl",
         "Aggregate metrics: out/rollouts_aggregate_metrics.json",
     ]
+
+
+def test_a_file_that_was_not_written_is_not_named() -> None:
+    paths = msgspec.structs.replace(COMPLETE.paths, aggregate=None)
+    assert "Aggregate" not in render(msgspec.structs.replace(COMPLETE, paths=paths))
 
 
 def test_rows_left_come_with_how_to_go_on() -> None:

@@ -28,6 +28,11 @@ def run_file(rows: int) -> bytes:
     )
 
 
+def materialized(output: Path, rows: int) -> None:
+    lines = (b'{"_ng_task_index":%d,"_ng_rollout_index":0}\n' % task for task in range(rows))
+    output.with_name("rollouts_materialized_inputs.jsonl").write_bytes(b"".join(lines))
+
+
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
     path = tmp_path / "rollouts.jsonl"
@@ -65,9 +70,25 @@ def test_programs_read_it_as_json(output: Path) -> None:
 
 def test_an_output_of_gym_s_is_measured_by_its_materialised_file(output: Path) -> None:
     output.with_name("rollouts_run.json").unlink()
-    output.with_name("rollouts_materialized_inputs.jsonl").write_bytes(b'{"a":1}\n' * 5)
+    materialized(output, 5)
     [found] = status(output).outputs
     assert (found.expected, found.left) == (5, 1)
+
+
+def test_rows_that_the_data_set_does_not_have_are_told_apart(output: Path) -> None:
+    materialized(output, 10)
+    with output.open("ab") as file:
+        file.write(result(99))
+    output.with_name("rollouts_failures.jsonl").write_bytes(failure(98, "skipped"))
+    [found] = status(output).outputs
+    assert (found.expected, found.succeeded, found.failed, found.left, found.unknown) == (10, 2, 0, 8, 2)
+    assert "2 rows that the data set does not have" in status(output).text()
+
+
+def test_a_number_of_rows_that_cannot_be_is_not_believed(output: Path) -> None:
+    output.with_name("rollouts_run.json").write_bytes(run_file(3))
+    [found] = status(output).outputs
+    assert (found.expected, found.succeeded, found.failed, found.left) == (None, 2, 2, None)
 
 
 def test_a_damaged_run_file_is_no_obstacle(output: Path) -> None:

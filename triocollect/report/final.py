@@ -36,7 +36,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"Damaged lines: {report.damaged}, left as they are; their rows count as unfinished"
     if report.rewards:
         said = mean_with_interval(report.mean_reward, report.reward_interval)
-        yield f"Mean reward: {said} over {report.rewards} rollouts of this run"
+        yield f"Mean reward: {said} over {report.rewards} rollouts"
     yield f"Metrics cover: {report.succeeded} of {report.expected} rollouts"
     yield from _places(report)
     if report.left:
@@ -47,6 +47,7 @@ def _places(report: Report) -> Iterator[str]:
     paths = report.paths
     yield f"Fully materialized inputs: {paths.materialized}"
     yield f"Rollouts: {paths.output}"
-    yield f"Aggregate metrics: {paths.aggregate}"
+    if paths.aggregate is not None:  # else a note says why, or it was not wanted
+        yield f"Aggregate metrics: {paths.aggregate}"
     if paths.torn is not None:
         yield f"Torn lines, cut off and kept: {paths.torn}"

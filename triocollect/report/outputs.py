@@ -25,6 +25,7 @@ _COMPANIONS: Final = tuple(
 _NUMBER_OR_BOOL: Final = frozenset(b"-0123456789tf")
 _KEPT: Final = frozenset({"agent_ref", "_ng_environment_server"})
 
+_decode_head: Final = msgspec.json.Decoder(RecordHead).decode
 _decode_fields: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
@@ -70,6 +71,18 @@ def expected_rows(output: Path) -> int | None:
     if not materialized.exists():
         return None
     return sum(1 for line in Lines(materialized) if line.data is not None and line.data.tobytes().strip())
+
+
+def expected_keys(output: Path) -> KeySet | None:
+    """The rows of the data set, by the materialised file; None without one."""
+    materialized = materialized_path(output)
+    if not materialized.exists():
+        return None
+    keys, damaged = KeySet(), Findings(materialized)
+    for line in Lines(materialized):
+        if (head := head_of(line, _decode_head, damaged)) is not None:
+            keys.add(head.key)
+    return keys
 
 
 class Result(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from triocollect.records.findings import Findings
 from triocollect.records.output import OutputScan, scan_output
 from triocollect.records.sidecar import SidecarScan, scan_sidecar
 from triocollect.records.tail import is_whole_object, read_tail
-from triocollect.report.outputs import expected_rows, find_outputs
+from triocollect.report.outputs import expected_keys, expected_rows, find_outputs
 from triocollect.report.wording import by_class, rows
 from triocollect.rows.names import failures_path
 
@@ -32,6 +32,7 @@ class OutputStatus(msgspec.Struct, frozen=True, kw_only=True):
     succeeded: int
     failed: int
     left: int | None
+    unknown: int  # rows with a result or a failure that the data set does not have; not counted above
     failures_by_class: Mapping[str, int]
     terminal: int
     attempts: Mapping[int, int]
@@ -74,8 +75,13 @@ def _status_of(output: Path) -> OutputStatus:
     results, failures = scan_output(output), scan_sidecar(sidecar)
     tails = {str(path): _tail(path) for path in (output, sidecar) if path.exists()}
     failed = {key: tried for key, tried in failures.tried.items() if key not in results.done}
+    ended = len(results.done) + len(failed)
+    if (known := expected_keys(output)) is not None:
+        failed = {key: tried for key, tried in failed.items() if key in known}
+    succeeded = sum(known is None or key in known for key in results.done)
     expected = expected_rows(output)
-    unaccounted = None if expected is None else max(0, expected - len(results.done) - len(failed))
+    if expected is not None and expected < succeeded + len(failed):
+        expected = None  # the rows are not those that it speaks of
     kinds: tuple[Findings, ...] = (
         results.damaged,
         failures.damaged,
@@ -85,9 +91,10 @@ def _status_of(output: Path) -> OutputStatus:
     return OutputStatus(
         output=str(output),
         expected=expected,
-        succeeded=len(results.done),
+        succeeded=succeeded,
         failed=len(failed),
-        left=unaccounted,
+        left=None if expected is None else expected - succeeded - len(failed),
+        unknown=ended - succeeded - len(failed),
         failures_by_class=Counter(tried.failure_class or "unknown" for tried in failed.values()),
         terminal=sum(tried.terminal for tried in failed.values()),
         attempts=_attempts(results, failures),
@@ -126,6 +133,8 @@ def _lines(status: OutputStatus) -> Iterator[str]:
         yield f"  rows       {sum_of} (how many are expected is unknown)"
     else:
         yield f"  rows       {status.expected} expected = {sum_of} + {status.left} left"
+    if status.unknown:
+        yield f"  unknown    {rows(status.unknown)} that the data set does not have, not counted above"
     if status.failed:
         yield f"  failed     {by_class(status.failures_by_class)}; {status.terminal} not to be tried again"
     if set(status.attempts) - {0}:
