@@ -7,7 +7,7 @@ signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 
 import sys  # noqa: E402  # after the signal, as said above
 
-import triocollect  # noqa: E402
+import triocollect  # noqa: E402  # likewise
 
 _INTERRUPTED = 130
 

@@ -67,8 +67,7 @@ def _display(style: ProgressStyle, stream: TextIO) -> Display:
         style = "rich" if smart else "plain"
     match style:
         case "rich":
-            # Loading rich takes longer than everything else here, and most runs have no terminal.
-            from triocollect.report.panel import LivePanel  # noqa: PLC0415
+            from triocollect.report.panel import LivePanel  # noqa: PLC0415  # rich is slow to load
 
             return LivePanel(stream)
         case "plain":

@@ -2,7 +2,7 @@
 
 POST /v1/responses, whole or streamed. For tests: POST /hold and /release stop and start the handing out of
 tokens, GET /calls tells the worker's own count of calls and tokens, in total and for each value of the
-request header `x-capture-key`.
+request header `x-capture-key` (those used last, some thousands).
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from triocollect.servers.identity import CAPTURE_KEY
 from triocollect.servers.inference import conversation, reply
-from triocollect.servers.inference.generation import Generation, Hold, Tally
+from triocollect.servers.inference.generation import Generation, Hold, Tallies, Tally
 from triocollect.servers.replies import json_reply
 
 
@@ -55,13 +55,12 @@ class _Worker:
     def __init__(self, settings: InferenceSettings) -> None:
         self._rate: Final = settings.tokens_per_s
         self._hold: Final = Hold(held=settings.hold)
-        self._total: Final = Tally()
-        self._by_key: Final[dict[str, Tally]] = {}
+        self._tallies: Final = Tallies()
 
     @contextmanager
     def generate(self, answer: reply.Reply, input_tokens: int, key: str | None) -> Iterator[Generation]:
         """A generation that is counted. It ends finished, or by the exception that cut it off."""
-        tallies = [self._total] if key is None else [self._total, self._by_key.setdefault(key, Tally())]
+        tallies = self._tallies.of(key)
         for tally in tallies:
             tally.begin(input_tokens)
         generation, finished = Generation(len(answer.tokens), self._rate, self._hold), False
@@ -84,9 +83,9 @@ class _Worker:
         return self._counts()
 
     def _counts(self) -> Response:
-        total = self._total
+        total = self._tallies.total
         in_flight = total.calls - total.finished - total.cancelled
-        return json_reply(_Calls(self._hold.held, in_flight, total, self._by_key))
+        return json_reply(_Calls(self._hold.held, in_flight, total, self._tallies.by_key))
 
 
 @final

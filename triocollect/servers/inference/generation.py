@@ -80,3 +80,22 @@ class Tally(msgspec.Struct):
         self.output_tokens += output_tokens
         self.finished += finished
         self.cancelled += not finished
+
+
+@final
+class Tallies:
+    """The total, and a tally for each of the capture keys used last: there is no end to keys."""
+
+    def __init__(self, keys_kept: int = 16_384) -> None:
+        self.total: Final = Tally()
+        self.by_key: Final[dict[str, Tally]] = {}  # the key that was used longest ago first
+        self._most: Final = keys_kept
+
+    def of(self, key: str | None) -> list[Tally]:
+        """Those that a call with this key counts for."""
+        if key is None:
+            return [self.total]
+        tally = self.by_key[key] = self.by_key.pop(key, Tally())
+        if len(self.by_key) > self._most:
+            del self.by_key[next(iter(self.by_key))]
+        return [self.total, tally]

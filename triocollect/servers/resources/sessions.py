@@ -20,10 +20,14 @@ class Session(msgspec.Struct, Generic[S]):
 
 @final
 class Sessions(Generic[S]):
-    """The open sessions. A cookie is random and not the episode's name, so that it can outlive an attempt."""
+    """The open sessions. A cookie is random and not the episode's name, so that it can outlive an attempt.
 
-    def __init__(self) -> None:
-        self._by_episode: Final[dict[EpisodeId, Session[S]]] = {}
+    Gym 0.7.0's agents close none: of more than `most` the one that was used longest ago is closed.
+    """
+
+    def __init__(self, most: int = 65_536) -> None:
+        self._most: Final = most
+        self._by_episode: Final[dict[EpisodeId, Session[S]]] = {}  # the one that was used longest ago first
         self._by_cookie: Final[dict[str, Session[S]]] = {}
 
     def __len__(self) -> int:
@@ -35,13 +39,19 @@ class Sessions(Generic[S]):
             self.close(earlier)
         session = Session(episode, secrets.token_urlsafe(16), state)
         self._by_episode[episode] = self._by_cookie[session.cookie] = session
+        if len(self) > self._most:
+            self.close(next(iter(self._by_episode.values())))
         return session
 
     def find(self, episode: EpisodeId | None, cookie: str | None) -> Session[S] | None:
         """By the episode where one is named; only else by the cookie."""
         if episode is not None:
-            return self._by_episode.get(episode)
-        return None if cookie is None else self._by_cookie.get(cookie)
+            session = self._by_episode.get(episode)
+        else:
+            session = None if cookie is None else self._by_cookie.get(cookie)
+        if session is not None:
+            self._by_episode[session.episode] = self._by_episode.pop(session.episode)
+        return session
 
     def close(self, session: Session[S]) -> None:
         """Free the state of an open session."""
