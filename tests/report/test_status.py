@@ -53,7 +53,6 @@ def test_it_adds_up(output: Path) -> None:
     assert dict(found.failures_by_class) == {"agent_run_error": 1, "skipped": 1}
     assert found.terminal == 1
     assert dict(found.attempts) == {0: 2, 1: 2}
-    assert not found.is_complete
 
 
 def test_people_read_it_as_text(output: Path) -> None:
@@ -117,9 +116,9 @@ def test_a_folder_is_asked_about_all_its_outputs(output: Path) -> None:
     assert found[0].left == 3
 
 
-def test_a_finished_run_is_complete(output: Path) -> None:
+def test_of_a_finished_run_nothing_is_left(output: Path) -> None:
     output.with_name("rollouts_run.json").write_bytes(run_file(4))
-    assert status(output).outputs[0].is_complete
+    assert status(output).outputs[0].left == 0
 
 
 def test_nothing_is_changed_by_looking(output: Path) -> None:

@@ -42,11 +42,6 @@ class OutputStatus(msgspec.Struct, frozen=True, kw_only=True):
     tails: Mapping[str, Tail]  # of output and sidecar
     findings: tuple[str, ...]  # the first of each kind, in words
 
-    @property
-    def is_complete(self) -> bool:
-        """Every row has a result or a failure."""
-        return self.left == 0
-
 
 class Status(msgspec.Struct, frozen=True):
     """All outputs that were asked about."""
