@@ -22,8 +22,9 @@ from triocollect.gym.counted_zeros import (
     zeros_of_failures,
     zeros_of_missing,
 )
-from triocollect.gym.metrics import fetch_metrics, file_bytes, share_out
+from triocollect.gym.metrics import fetch_metrics, share_out
 from triocollect.gym.routing import Routing
+from triocollect.metrics import file_bytes
 from triocollect.protocol.ids import RowKey
 from triocollect.records.findings import Findings, KeySet
 from triocollect.records.heads import decode_output_head, decode_sidecar_head, head_of
@@ -105,7 +106,7 @@ def report_of(outset: Outset, fleet: Fleet, config: OutputConfig, *, seconds: fl
     succeeded, failed = standing.done_expected + counts.succeeded_now, len(counts.failed)
     left = standing.expected - succeeded - failed
     by_class = Counter(failure_class or "unknown" for failure_class in counts.failed.values())
-    tale = _Tale(succeeded=succeeded, failed=failed, left=left > 0 or fleet.cut_short)
+    tale = _Tale(succeeded=succeeded, failed=failed, left=left > 0 or fleet.cut_short, sends=retries.sends)
     return Report(
         run=outset.run_file.run,
         ending=_ending(config, tale),
@@ -139,13 +140,14 @@ class _Tale(NamedTuple):
     succeeded: int
     failed: int
     left: bool  # rows that were not tried, or were cut
+    sends: int
 
 
 def _ending(config: OutputConfig, tale: _Tale) -> Ending:
     if tale.left:
         return "left"
     counted = bool(config.count_failure_classes_as_zero) or config.count_missing_rollouts_as_zero
-    if tale.failed and not tale.succeeded and not counted:
+    if tale.sends and not tale.succeeded and not counted:
         return "nothing_succeeded"
     return "incomplete" if tale.failed and config.require_complete else "complete"
 

@@ -5,29 +5,17 @@ Host names, credentials, concurrency and timeouts cannot change what a row is, s
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 import msgspec
 
-from triocollect.config.settings import Config
+from triocollect.config.settings import DRIFT_FIELDS, Config
 from triocollect.protocol.files import RunFile
-
-FIELDS: Final = (
-    "input",
-    "limit",
-    "num_repeats",
-    "agent",
-    "responses_create_params",
-    "prompt_config",
-    "model",
-    "environment",
-)
 
 
 def field_digests(
     config: Config, *, input_sha256: str, servers: Iterable[str], prompt: bytes, skills: bytes
 ) -> dict[str, str]:
-    """Hex sha256 per field of FIELDS.
+    """Hex sha256 per field of DRIFT_FIELDS.
 
     `servers` are the environment servers that rows name, `prompt` the bytes of the prompt config, `skills`
     what identifies the skills; a path alone does not say what is in a file.
@@ -51,8 +39,8 @@ def field_digests(
 
 
 def drifted(earlier: RunFile, now: Mapping[str, str]) -> tuple[str, ...]:
-    """The fields that differ, in the order of FIELDS. A field the earlier run did not know does not count."""
-    return tuple(name for name in FIELDS if earlier.fields.get(name, now[name]) != now[name])
+    """The fields that differ, in order. A field the earlier run did not know does not count."""
+    return tuple(name for name in DRIFT_FIELDS if earlier.fields.get(name, now[name]) != now[name])
 
 
 def _digest(*parts: object) -> str:

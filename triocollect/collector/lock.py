@@ -16,6 +16,7 @@ from triocollect.errors import LockedError, StorageError, UsageError
 _POLL_S: Final = 0.2
 _WRONG_PLACE: Final = {
     errno.EISDIR,
+    errno.EEXIST,
     errno.ENOTDIR,
     errno.ENOENT,
     errno.EACCES,

@@ -5,31 +5,28 @@ A refusal leaves every file as it was. A kill at any point leaves a folder from 
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import msgspec
 from attrs import frozen
 
-from triocollect.collector.agreement import adopt, agree, first_run_file, sha256_of
-from triocollect.collector.earlier import Files, continues, forget, read_run_file
-from triocollect.collector.identity import field_digests
+from triocollect.collector.agreement import first_run_file, sha256_of
+from triocollect.collector.drafting import digests_of, draft_of, go_on
+from triocollect.collector.earlier import Files, continues, forget
 from triocollect.collector.resume import Standing, max_rollout_attempts
 from triocollect.collector.sinks import ACK_VARIABLE, Sinks
 from triocollect.config.settings import Config
 from triocollect.durable import AppendFile, Draft, remove, replace
 from triocollect.errors import UsageError
 from triocollect.events import Listener, Note
-from triocollect.gym.routing import Router, Routing
+from triocollect.gym.routing import Routing
 from triocollect.metrics import RewardMean
 from triocollect.protocol.encoding import encode_file
 from triocollect.protocol.files import RunFile
 from triocollect.records.output import OutputScan, scan_output
 from triocollect.records.sidecar import scan_sidecar
 from triocollect.records.tail import mend_tail
-from triocollect.rows.materialize import Materialized, draft_rows, read_rows
-from triocollect.rows.skills import load_skills
+from triocollect.rows.materialize import Materialized, read_rows
 from triocollect.rows.types import Row
 
 REWARD_CLUSTERS: Final = 1024  # the interval is exact up to so many tasks, and memory is bounded
@@ -81,7 +78,7 @@ def set_out(config: Config, output: AppendFile, routing: Routing | None, tell: L
     """
     files, ack_fd = Files(output.path), _ack_fd()
     start = _Start(config, output, files, continues(config.output, files), tell)
-    draft, rows = _draft(start, routing)
+    draft, rows = draft_of(config, routing, files.materialized)
     try:
         for note in rows.notes:
             tell(Note(note))
@@ -90,7 +87,10 @@ def set_out(config: Config, output: AppendFile, routing: Routing | None, tell: L
             return None
         if routing is not None:
             routing.check(rows.routes)
-        run_file = _run_file(start, draft, rows)
+        if start.resumed:
+            run_file = go_on(config, files, draft, rows, start.warn)
+        else:
+            run_file = first_run_file(rows, digests_of(config, rows))
         if not start.resumed:
             forget(files, output)
         _put(draft, rows, files.materialized)
@@ -104,45 +104,6 @@ def set_out(config: Config, output: AppendFile, routing: Routing | None, tell: L
     except BaseException:
         failures.close()
         raise
-
-
-def _draft(start: _Start, routing: Routing | None) -> tuple[Draft, Materialized]:
-    router = routing if isinstance(routing, Router) else None
-    return draft_rows(
-        start.config.input,
-        start.config.routing,
-        start.files.materialized,
-        agent_of_source=None if router is None else router.agent_of_source,
-        agent_of_server=None if router is None else router.agent_of_server,
-    )
-
-
-def _run_file(start: _Start, draft: Draft, rows: Materialized) -> RunFile:
-    config = start.config
-    skills = None if config.input.skills_path is None else load_skills(config.input.skills_path)
-    fields = field_digests(
-        config,
-        input_sha256=rows.input_sha256,
-        servers={route.server for route in rows.routes if route.server},
-        prompt=_read(config.input.prompt_config),
-        skills=b"" if skills is None else msgspec.json.encode(skills.reference),
-    )
-    if not start.resumed:
-        return first_run_file(rows, fields)
-    earlier, fault = read_run_file(start.files.run)
-    if fault is not None:
-        start.warn(fault)
-    accepted = frozenset[str](config.output.accept_drift)
-    if earlier is None:
-        draft.flush()
-        return adopt(start.files.materialized, draft.draft_path, rows, fields, accepted)
-    return agree(earlier, rows, fields, accepted)
-
-
-def _read(path: Path | None) -> bytes:
-    with suppress(OSError):  # rows that need it have been made from it
-        return b"" if path is None else path.read_bytes()
-    return b""
 
 
 def _put(draft: Draft, rows: Materialized, place: Path) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from triocollect.report.run_report import Ending, Report
-from triocollect.report.wording import by_class, clock_time, mean_with_interval, rows
+from triocollect.report.wording import by_class, clock_time, first_words, mean_with_interval, rows
 
 _ENDINGS: Final[dict[Ending, str]] = {
     "complete": "Finished rollout collection!",
@@ -31,7 +31,7 @@ def _lines(report: Report) -> Iterator[str]:
         f"{report.sends} sent, {report.retried} of them again"
     )
     if report.failed:
-        yield f"Failed: {by_class(report.failures_by_class)}; see {report.paths.failures}"
+        yield from _failures(report)
     if report.damaged:
         yield f"Damaged lines: {report.damaged}, left as they are; their rows count as unfinished"
     if report.rewards:
@@ -41,6 +41,19 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _places(report)
     if report.left:
         yield f"{rows(report.left)} left. To continue, give the same command again."
+
+
+def _failures(report: Report) -> Iterator[str]:
+    yield f"Failed: {by_class(report.failures_by_class)}; see {report.paths.failures}"
+    for failure_class, message in report.failure_examples.items():
+        yield f"  {failure_class}, for example: {first_words(message)}"
+    if report.exhausted:
+        yield (
+            f"  {rows(report.exhausted)} failed too often to be tried again; "
+            "NEMO_GYM_MAX_ROLLOUT_ATTEMPTS (3) raises the limit"
+        )
+    if report.failed > report.exhausted:
+        yield "  The same command again tries failed rows again, unless their failure is final."
 
 
 def _places(report: Report) -> Iterator[str]:

@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Final
 
 from triocollect.metrics import Interval
+
+_LONGEST: Final = 200  # characters
 
 
 def clock_time(seconds: float) -> str:
@@ -32,3 +35,9 @@ def by_class(failures: Mapping[str, int]) -> str:
 def rows(count: int) -> str:
     """`1 row`, `2 rows`."""
     return f"{count} row" if count == 1 else f"{count} rows"
+
+
+def first_words(message: str) -> str:
+    """A message on one line, cut where it gets long."""
+    line = " ".join(message.split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
