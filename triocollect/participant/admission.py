@@ -1,0 +1,208 @@
+"""The door that work goes through: it enters, rests at boundaries, leaves, and waits while that is closed.
+
+One object serves every route of a server. Without a control plane it never closes.
+"""
+
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Final, final
+
+import anyio
+
+from triocollect.participant.lease import Lease
+from triocollect.participant.marks import Marks
+from triocollect.protocol.ids import EpisodeId
+from triocollect.protocol.messages import Blocker, PrepareReport
+from triocollect.protocol.refusals import Code, Refusal
+
+MOST_BLOCKERS: Final = 100  # named in a report; all are counted
+
+
+@final
+class Work:
+    """One piece of work under way: `with admission.enter(…) as work`.
+
+    It *blocks* a checkpoint while `why` says what is under way, and *rests* (counts as standing at its last
+    boundary) while `why` is None. Retiring its episode cancels the body of the `with`; the block then ends
+    quietly with `retired` set, so an answer is needed after it.
+    """
+
+    def __init__(self, admission: "Admission", episode: EpisodeId | None, why: str | None) -> None:
+        self.episode: Final = episode
+        self.why = why
+        self.retired = False
+        self._admission: Final = admission
+        self._scope: Final = anyio.CancelScope()
+
+    def busy(self, why: str) -> None:
+        """From here on it blocks, until it rests or leaves."""
+        self.why = why
+        self._admission.changed()
+
+    def rest(self) -> None:
+        """From here on it counts as standing at the boundary that was recorded last."""
+        self.why = None
+        self._admission.changed()
+
+    async def boundary(self, why: str) -> None:
+        """A boundary is recorded: rest while the door is closed, then be busy again.
+
+        Open: no pause, no checkpoint of the event loop.
+        """
+        self.rest()
+        await self._admission.until_open()
+        self.busy(why)
+
+    @asynccontextmanager
+    async def resting(self, why: str) -> AsyncIterator[None]:
+        """The body may run twice after a crash, so it does not block. What follows waits while closed."""
+        self.rest()
+        try:
+            yield
+        finally:
+            await self._admission.until_open()  # also before a failure is acted on
+            self.busy(why)
+
+    def retire(self) -> None:
+        """Cancel it, wherever it stands."""
+        self.retired = True
+        self._scope.cancel()
+
+    def __enter__(self) -> "Work":
+        self._scope.__enter__()
+        self._admission.works.add(self)
+        self._admission.changed()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self._admission.works.discard(self)
+        self._admission.changed()
+        return bool(self._scope.__exit__(kind, error, trace))
+
+
+@final
+class Admission:
+    """Who is at work, who may come in, and whether anybody may."""
+
+    def __init__(self) -> None:
+        self.marks: Final = Marks()
+        self.lease: Final = Lease()
+        self.works: Final[set[Work]] = set()
+        self.served = False  # work was admitted since the start
+        self.run: str | None = None
+        self.epoch = 0
+        self.end_of_lease: Callable[[], None] = self.open  # the control plane puts its abort here
+        self._reopened: anyio.Event | None = None  # None while open
+        self._changed: anyio.Event | None = None  # somebody waits for a change
+
+    @property
+    def closed(self) -> bool:
+        """Whether a checkpoint or a restore keeps everything new out. Notices that the lease is over."""
+        if self._reopened is not None and self.lease.left_s() <= 0:
+            self.lease.clear()
+            self.end_of_lease()
+        return self._reopened is not None
+
+    async def until_open(self) -> None:
+        """Wait while closed, at most until the lease's end, which then opens.
+
+        Returns without a pause when open: what follows is one step with the question. Who is woken asks
+        again, since a new checkpoint may have closed the door meanwhile.
+        """
+        while self.closed:
+            reopened = self._reopened
+            assert reopened is not None
+            with anyio.move_on_after(max(0.0, self.lease.left_s())):
+                await reopened.wait()
+
+    def refusal(
+        self, episode: EpisodeId | None, *, epoch: int | None = None, run: str | None = None
+    ) -> Refusal | None:
+        """Why a data request is not taken: of an older epoch, of another run, or of a retired attempt.
+
+        Ask again after every wait. `epoch` and `run` are None when the request does not name them.
+        """
+        if epoch is not None and epoch < self.epoch:
+            return Refusal(
+                code=Code.STALE_EPOCH, detail=f"epoch {epoch} is over: epoch {self.epoch} collects here"
+            )
+        if run is not None and self.run is not None and run != self.run:
+            return Refusal(code=Code.OTHER_RUN, detail=f"this server works for run {self.run}, not for {run}")
+        return None if episode is None else self.marks.refusal(episode)
+
+    def enter(self, episode: EpisodeId | None, why: str | None) -> Work:
+        """Admit a piece of work, to be used in a `with`: blocking because of `why`, or resting (None)."""
+        self.served = True
+        return Work(self, episode, why)
+
+    async def admit(
+        self, episode: EpisodeId | None, why: str | None, *, epoch: int | None = None, run: str | None = None
+    ) -> Work | Refusal:
+        """Wait while closed, then refuse or `enter`, in one step with the opening."""
+        await self.until_open()
+        refused = self.refusal(episode, epoch=epoch, run=run)
+        return self.enter(episode, why) if refused is None else refused
+
+    def blockers(self) -> list[Blocker]:
+        """What still prevents a safe cut."""
+        return [
+            Blocker("" if work.episode is None else work.episode.capture_key, work.why)
+            for work in self.works
+            if work.why is not None
+        ]
+
+    def report(
+        self, restarts: Collection[EpisodeId] = (), counts: Mapping[str, int] | None = None
+    ) -> PrepareReport:
+        """How far a prepare has come. What belongs to a restart never blocks."""
+        restarting = frozenset(episode.capture_key for episode in restarts)
+        blockers = sorted(
+            (one for one in self.blockers() if one.key not in restarting), key=lambda one: one.key
+        )
+        return PrepareReport(
+            blockers=tuple(blockers[:MOST_BLOCKERS]),
+            blocker_count=len(blockers),
+            restarts=tuple(sorted(restarting)),
+            counts=dict(counts or {}),
+        )
+
+    async def settle(self) -> None:
+        """Return at the next change: work that enters, rests, is busy again or leaves."""
+        if self._changed is None:
+            self._changed = anyio.Event()
+        await self._changed.wait()
+
+    async def stop(self, episodes: Collection[EpisodeId]) -> None:
+        """Cancel the work of these attempts and of all before them; return when it is gone."""
+        through = {episode.rollout_id: episode.attempt for episode in sorted(episodes)}
+        stopped = [
+            work
+            for work in self.works
+            if work.episode is not None and work.episode.attempt <= through.get(work.episode.rollout_id, -1)
+        ]
+        for work in stopped:
+            if not work.retired:
+                work.retire()
+        while not self.works.isdisjoint(stopped):
+            await self.settle()
+
+    def close(self) -> None:
+        """Keep everything new out. The control plane's to call."""
+        if self._reopened is None:
+            self._reopened = anyio.Event()
+
+    def open(self) -> None:
+        """Let everybody in who waits. The control plane's to call."""
+        self.lease.clear()
+        if self._reopened is not None:
+            self._reopened.set()
+            self._reopened = None
+
+    def changed(self) -> None:
+        """Wake whoever waits for a change."""
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None

@@ -1,0 +1,52 @@
+"""Which attempts are retired. Pure."""
+
+from collections.abc import Iterable
+from typing import Final, final
+
+from triocollect.protocol.ids import EpisodeId
+from triocollect.protocol.refusals import Code, Refusal
+
+
+@final
+class Marks:
+    """The highest retired attempt of each rollout. Never lowered, so a late request stays refused."""
+
+    def __init__(self) -> None:
+        self._highest: Final[dict[str, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._highest)
+
+    def retire(self, episodes: Iterable[EpisodeId]) -> None:
+        """Refuse these attempts and all before them."""
+        for episode in episodes:
+            self._raise_to(episode.rollout_id, episode.attempt)
+
+    def install(self, episodes: Iterable[EpisodeId]) -> None:
+        """These attempts continue from a checkpoint: all before them are over."""
+        for episode in episodes:
+            self._raise_to(episode.rollout_id, episode.attempt - 1)
+
+    def refusal(self, episode: EpisodeId) -> Refusal | None:
+        """Why work of this attempt is not taken, with the attempt that the caller's next has to be above."""
+        highest = self._highest.get(episode.rollout_id, -1)
+        if episode.attempt > highest:
+            return None
+        return Refusal(
+            code=Code.STALE_ATTEMPT,
+            detail=f"{episode.rollout_id}: attempt {episode.attempt} is retired, as all are up to {highest}",
+            retired_through=highest,
+        )
+
+    def forget(self, rollout_ids: Iterable[str]) -> None:
+        """Nothing of these rollouts can arrive any more."""
+        for rollout_id in rollout_ids:
+            self._highest.pop(rollout_id, None)
+
+    def clear(self) -> None:
+        """Another run takes over; its rollouts have nothing to do with these."""
+        self._highest.clear()
+
+    def _raise_to(self, rollout_id: str, attempt: int) -> None:
+        if attempt > self._highest.get(rollout_id, -1):
+            self._highest[rollout_id] = attempt
