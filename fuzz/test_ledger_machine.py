@@ -31,7 +31,16 @@ class Lives(RuleBasedStateMachine):
     @precondition(lambda self: self.ledger.flying)
     @rule(nth=st.integers(0, 5))
     def nothing_arrived(self, nth):
-        self.ledger.nothing_ran(self.land(nth))
+        key = self.land(nth)
+        continuing, torn, episode = (
+            key in self.ledger.continuing,
+            key in self.ledger.torn,
+            self.ledger.flying[key],
+        )
+        self.ledger.nothing_ran(key)
+        assert (key in self.ledger.restored) == (continuing and not torn)
+        if not (continuing and torn):
+            assert self.ledger.next_attempt(key) == episode.attempt
 
     @precondition(lambda self: self.ledger.flying)
     @rule(nth=st.integers(0, 5))
@@ -47,6 +56,23 @@ class Lives(RuleBasedStateMachine):
         self.arrived.add(self.ledger.flying[key])
         self.done.add(key)
         self.ledger.replied(key)
+
+    @rule()
+    def a_participant_restarts(self):
+        flying, restored = set(self.ledger.flying), dict(self.ledger.restored)
+        self.ledger.tear("it restarted")
+        assert set(self.ledger.torn) == flying
+        assert not self.ledger.restored
+        assert restored.items() <= self.ledger.lost.items()
+
+    @precondition(lambda self: self.ledger.lost)
+    @rule(nth=st.integers(0, 5))
+    def one_is_retired(self, nth):
+        key = sorted(self.ledger.lost)[nth % len(self.ledger.lost)]
+        self.ledger.retired({key: EpisodeId(str(key), 99)})
+        assert key in self.ledger.lost, "another attempt was retired"
+        self.ledger.retired({key: self.ledger.lost[key]})
+        assert key not in self.ledger.lost
 
     @rule(data=st.data())
     def crash(self, data):
@@ -65,6 +91,10 @@ class Lives(RuleBasedStateMachine):
         standing = {*self.ledger.flying.values(), *self.ledger.restored.values()}
         assert self.ledger.scope() == standing
         assert not standing & {EpisodeId(str(key)) for key in self.done}
+
+    @invariant()
+    def what_is_said_of_rows_in_flight_is_said_of_no_others(self):
+        assert {*self.ledger.torn, *self.ledger.continuing} <= set(self.ledger.flying)
 
 
 TestLives = Lives.TestCase

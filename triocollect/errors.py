@@ -12,6 +12,8 @@ TriocollectError                 1   an internal error unless a subclass says ot
 │   └── DamageError              4   a file of an earlier run cannot be continued from
 ├── DeploymentError              1   a server of the embedded deployment did not start, or ended
 ├── PeerError                    1   a server that another server asked failed it (one episode's fate)
+├── CheckpointError              1  a checkpoint was not taken, or not restored (its own fate, not the run's)
+│   └── ControlError             1  a participant refused a control call, or did not answer it
 ├── StorageError                 1   a file cannot be read, written or made durable
 └── TransportError               1   a request brought no usable reply (one row's fate, not a run's)
     ├── NotSentError             1   no byte of the request can have arrived
@@ -102,6 +104,22 @@ class DamageError(RefusedError):
 
 class DeploymentError(TriocollectError):
     """A server of the embedded deployment did not start, or ended while it was needed."""
+
+
+class CheckpointError(TriocollectError):
+    """A checkpoint was not taken, or not restored; the run goes on."""
+
+
+class ControlError(CheckpointError):
+    """A participant refused a control call, or did not answer it as the protocol says.
+
+    `code` is the refusal's, None where no refusal of the protocol came.
+    """
+
+    def __init__(self, message: str, *, participant: str, code: str | None = None) -> None:
+        super().__init__(f"{participant}: {message}")
+        self.participant: Final = participant
+        self.code: Final = code
 
 
 class StorageError(TriocollectError):

@@ -19,6 +19,8 @@ class Ledger:
         self.flying: Final[dict[RowKey, EpisodeId]] = {}
         self.restored: Final[dict[RowKey, EpisodeId]] = {}  # continued, not sent yet
         self.lost: Final[dict[RowKey, EpisodeId]] = {}  # no reply came: to be retired before the next attempt
+        self.continuing: Final[set[RowKey]] = set()  # in flight from a restored boundary, not from the input
+        self.torn: Final[dict[RowKey, str]] = {}  # in flight, with a part gone: no cut can hold it, and why
 
     def restore(self, episodes: Iterable[tuple[RowKey, EpisodeId]]) -> None:
         """These are installed on the servers and wait to be sent as exactly that attempt."""
@@ -36,34 +38,65 @@ class Ledger:
         """In flight begins: the row's next attempt, or its restored one."""
         assert key not in self.flying, f"{key} is in flight already"
         episode = EpisodeId(rollout_id, self.next_attempt(key))
-        self.restored.pop(key, None)
+        if self.restored.pop(key, None) is not None:
+            self.continuing.add(key)
         self._highest[key] = episode.attempt
         self.flying[key] = episode
         return episode
 
     def nothing_ran(self, key: RowKey) -> None:
-        """No byte arrived anywhere: the same attempt may be sent again."""
-        episode = self.flying.pop(key)
-        if episode.attempt == 0:
+        """No byte arrived anywhere: the same attempt may be sent again, from where it would have started."""
+        continuing, torn = key in self.continuing, key in self.torn
+        episode = self._land(key)
+        if continuing:
+            (self.lost if torn else self.restored)[key] = episode
+        elif episode.attempt == 0:
             del self._highest[key]
         else:
             self._highest[key] = episode.attempt - 1
 
     def no_reply(self, key: RowKey) -> None:
         """Something may run still: the attempt is used up."""
-        self.lost[key] = self.flying.pop(key)
+        self.lost[key] = self._land(key)
+
+    def lose(self, key: RowKey, episode: EpisodeId) -> None:
+        """An attempt of an earlier run, or one that was being installed, may be somewhere: it is used up."""
+        self.lost[key] = episode
+        self._highest[key] = max(episode.attempt, self._highest.get(key, 0))
+
+    def retired(self, episodes: Mapping[RowKey, EpisodeId]) -> None:
+        """These are stopped and refused everywhere: the next attempts of their rows may be sent."""
+        for key, episode in episodes.items():
+            if self.lost.get(key) == episode:
+                del self.lost[key]
+
+    def tear(self, why: str) -> None:
+        """A participant restarted: its part of every row in flight, and of every restored one, is gone.
+
+        Rows in flight go on, outside of every checkpoint; restored ones are to start from their input.
+        """
+        for key in self.flying:
+            self.torn.setdefault(key, why)
+        self.lost.update(self.restored)
+        self.restored.clear()
 
     def replied(self, key: RowKey) -> None:
         """The environment answered and the answer is written; nothing of the row is left to remember."""
-        del self.flying[key]
+        self._land(key)
         self.lost.pop(key, None)
         self._highest.pop(key, None)
 
     def left(self, key: RowKey) -> None:
         """The row ended without an answer that counts, and is not tried again by this run."""
-        self.flying.pop(key, None)
+        if key in self.flying:
+            self._land(key)
         self._highest.pop(key, None)
 
     def scope(self) -> frozenset[EpisodeId]:
         """What a checkpoint taken now would continue."""
         return frozenset(self.restored.values()) | frozenset(self.flying.values())
+
+    def _land(self, key: RowKey) -> EpisodeId:
+        self.continuing.discard(key)
+        self.torn.pop(key, None)
+        return self.flying.pop(key)

@@ -1,0 +1,1 @@
+"""Checkpoints as the controller takes them, and restarts as it makes them."""

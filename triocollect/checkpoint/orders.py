@@ -1,0 +1,79 @@
+"""What the controller can be told to do, and what comes of it. Pure."""
+
+from enum import Enum, auto
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from triocollect.protocol.ids import EpisodeId
+from triocollect.protocol.manifests import CheckpointOutcome, Restarted
+from triocollect.protocol.messages import Blocker
+
+Why: TypeAlias = Literal["signal", "timer", "library"]
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """Take a checkpoint and go on; `why`: who asked first."""
+
+    why: Why
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """Take a checkpoint and end the run, at `by` (monotonic seconds) at the latest."""
+
+    by: float
+
+
+class Retire(msgspec.Struct, frozen=True):
+    """Retire the rows that brought no reply."""
+
+
+class RowsDone(msgspec.Struct, frozen=True):
+    """Every row has had its last word of this run."""
+
+
+class Leave(msgspec.Struct, frozen=True):
+    """End the run at once, without a checkpoint."""
+
+
+Order: TypeAlias = Leave | Stop | Checkpoint | Retire | RowsDone
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True):
+    """LATEST names this checkpoint. `restarted`: rows that would start from their input, and why."""
+
+    outcome: CheckpointOutcome
+    continued: tuple[EpisodeId, ...]
+    restarted: tuple[Restarted, ...]
+    stopped: bool  # the run ends with it
+
+
+class NotPublished(msgspec.Struct, frozen=True, kw_only=True):
+    """LATEST is as it was. `blockers`: what kept participants from being ready, when that was the reason."""
+
+    outcome: CheckpointOutcome
+    blockers: tuple[Blocker, ...] = ()
+    stopped: bool = False
+
+    @property
+    def reason(self) -> str:
+        """Why nothing was published, in a sentence."""
+        return self.outcome.reason or "no reason was given"
+
+
+Taken: TypeAlias = Published | NotPublished
+
+
+class Ending(Enum):
+    """How the rows' part of a run ended."""
+
+    DONE = auto()
+    PREEMPTED = auto()  # told to stop: exit 75 where rows are left
+    INTERRUPTED = auto()  # told twice: exit 130
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How it ended, and the stop's checkpoint where one was tried."""
+
+    ending: Ending
+    taken: Taken | None = None
