@@ -12,8 +12,9 @@ TriocollectError                 1   an internal error unless a subclass says ot
 │   └── DamageError              4   a file of an earlier run cannot be continued from
 ├── DeploymentError              1   a server of the embedded deployment did not start, or ended
 ├── PeerError                    1   a server that another server asked failed it (one episode's fate)
-├── CheckpointError              1  a checkpoint was not taken, or not restored (its own fate, not the run's)
-│   └── ControlError             1  a participant refused a control call, or did not answer it
+├── CheckpointError              1   a checkpoint was not taken, or not restored (its own fate, not the run's)
+│   └── ControlError             1   a participant refused a control call, or did not answer it
+├── StateError                   1   a state holds what a record cannot keep
 ├── StorageError                 1   a file cannot be read, written or made durable
 └── TransportError               1   a request brought no usable reply (one row's fate, not a run's)
     ├── NotSentError             1   no byte of the request can have arrived
@@ -120,6 +121,10 @@ class ControlError(CheckpointError):
         super().__init__(f"{participant}: {message}")
         self.participant: Final = participant
         self.code: Final = code
+
+
+class StateError(TriocollectError):
+    """A participant's state holds what a record cannot keep as it is; names the episode and the place."""
 
 
 class StorageError(TriocollectError):

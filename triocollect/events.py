@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from triocollect.protocol.ids import EpisodeId, RowKey
+from triocollect.protocol.manifests import CheckpointOutcome
 
 
 class Note(msgspec.Struct, frozen=True, tag="note"):
@@ -84,5 +85,28 @@ class RowLeft(msgspec.Struct, frozen=True, tag="row_left"):
     reason: str
 
 
-Event: TypeAlias = Note | RunStarted | RowSent | RowRetried | RowSucceeded | RowFailed | RowLeft
+class CheckpointStarted(msgspec.Struct, frozen=True, tag="checkpoint_started"):
+    """No row starts until it has ended. `why`: who asked for it."""
+
+    operation: int
+    why: str
+
+
+class CheckpointEnded(msgspec.Struct, frozen=True, tag="checkpoint_ended"):
+    """Published or not; rows start again unless the run stops."""
+
+    outcome: CheckpointOutcome
+
+
+Event: TypeAlias = (
+    Note
+    | RunStarted
+    | RowSent
+    | RowRetried
+    | RowSucceeded
+    | RowFailed
+    | RowLeft
+    | CheckpointStarted
+    | CheckpointEnded
+)
 Listener: TypeAlias = Callable[[Event], None]

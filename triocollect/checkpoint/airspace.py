@@ -8,7 +8,6 @@ from triocollect.flight.ledger import Ledger
 from triocollect.protocol.ids import EpisodeId
 
 Blocking: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]  # runs what may block for long
-Tell: TypeAlias = Callable[[str], None]  # a sentence for the user
 
 
 class Airspace(Protocol):
@@ -39,6 +38,9 @@ class Airspace(Protocol):
 
     def work_s(self, episodes: Collection[EpisodeId]) -> float:
         """Seconds since these were sent, added up; one that was not sent yet counts nothing."""
+
+    def retired(self) -> None:
+        """The ledger has fewer lost rows than before: whoever waits for that may look again."""
 
     def cancel_rows(self) -> None:
         """The run stops: rows in flight are given up without being retired, and none starts any more."""

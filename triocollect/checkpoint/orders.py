@@ -77,3 +77,10 @@ class Ended(msgspec.Struct, frozen=True):
 
     ending: Ending
     taken: Taken | None = None
+
+
+def nothing_tried(reason: str) -> NotPublished:
+    """The outcome where there was nothing to try."""
+    return NotPublished(
+        outcome=CheckpointOutcome(operation=0, checkpoint_id="", published=False, reason=reason)
+    )

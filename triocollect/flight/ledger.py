@@ -20,6 +20,7 @@ class Ledger:
         self.restored: Final[dict[RowKey, EpisodeId]] = {}  # continued, not sent yet
         self.lost: Final[dict[RowKey, EpisodeId]] = {}  # no reply came: to be retired before the next attempt
         self.continuing: Final[set[RowKey]] = set()  # in flight from a restored boundary, not from the input
+        self.sends = 0
         self.torn: Final[dict[RowKey, str]] = {}  # in flight, with a part gone: no cut can hold it, and why
 
     def restore(self, episodes: Iterable[tuple[RowKey, EpisodeId]]) -> None:
@@ -42,6 +43,7 @@ class Ledger:
             self.continuing.add(key)
         self._highest[key] = episode.attempt
         self.flying[key] = episode
+        self.sends += 1
         return episode
 
     def nothing_ran(self, key: RowKey) -> None:

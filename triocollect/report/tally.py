@@ -3,6 +3,8 @@
 from typing import Final
 
 from triocollect.events import (
+    CheckpointEnded,
+    CheckpointStarted,
     Event,
     Note,
     RowFailed,
@@ -57,7 +59,7 @@ class Tally:
             case RunStarted():
                 self.expected, self.done, self.given_up = event.expected, event.done, event.given_up
                 self.concurrency, self._began = event.concurrency, now
-            case Note():
+            case Note() | CheckpointStarted() | CheckpointEnded():
                 pass
 
     @property

@@ -1,0 +1,117 @@
+"""The calls of a checkpoint: prepare, commit, and the question whether the cut held."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import trio
+
+from triocollect.checkpoint.operation import CLOSING, Common, Operation
+from triocollect.checkpoint.participants import Participant, each
+from triocollect.protocol.ids import EpisodeId
+from triocollect.protocol.messages import Blocker, Commit, Committed, Prepare, Prepared, PrepareReport
+
+_PAUSE_S: Final = 0.2  # a participant that answers "preparing" without waiting is not asked in a loop
+_NAMED: Final = 5  # blockers of one participant that a sentence names
+
+
+class Cutting(Operation):
+    """A checkpoint as the participants go through it. Every wait is the caller's to bound."""
+
+    def __init__(self, participants: Sequence[Participant], common: Common) -> None:
+        super().__init__(participants, common)
+        self._reports: Final[dict[Participant, PrepareReport]] = {}
+        self._asked: Final[list[Participant]] = []
+
+    async def prepare(self) -> None:
+        """Close all; each kind when all of the one before are ready. Raises ControlError.
+
+        When it is cancelled, `why_not_ready` and `blockers` say what it was waiting for.
+        """
+        for kind in CLOSING:
+            self._asked.extend(self.of(kind))
+            await each(self.of(kind), self._prepare)
+
+    async def _prepare(self, participant: Participant) -> None:
+        prepare = Prepare(**self.common)
+        while True:
+            reply = await participant.post("prepare", prepare, Prepared)
+            self._reports[participant] = reply.report
+            if reply.phase == "prepared":
+                self.boots[participant] = reply.boot
+                return
+            if reply.phase != "preparing":
+                raise participant.fault(f"is {reply.phase}, not preparing")
+            await trio.sleep(_PAUSE_S)
+
+    @property
+    def blockers(self) -> tuple[Blocker, ...]:
+        """What those that are not ready have named."""
+        return tuple(
+            blocker
+            for participant in self._unready()
+            if participant in self._reports
+            for blocker in self._reports[participant].blockers
+        )
+
+    def why_not_ready(self) -> str:
+        """Who is waited for, and for what, in a sentence."""
+        return "; ".join(
+            f"{participant} waits for {_named(self._reports[participant])}"
+            if participant in self._reports
+            else f"{participant} does not answer"
+            for participant in self._unready()
+        )
+
+    def _unready(self) -> Iterator[Participant]:
+        return (participant for participant in self._asked if participant not in self.boots)
+
+    def restarts(self) -> dict[str, str]:
+        """Capture keys of the episodes that somebody cannot capture, and who."""
+        return {
+            key: f"{participant} cannot capture it"
+            for participant, report in self._reports.items()
+            for key in report.restarts
+        }
+
+    async def commit(
+        self, *, checkpoint_id: str, directory: str, scope: Sequence[EpisodeId], stop: bool
+    ) -> dict[Participant, Committed]:
+        """Have the scope exported and written below `directory`, by all at once. Raises ControlError."""
+        commit = Commit(
+            **self.common, checkpoint_id=checkpoint_id, directory=directory, scope=tuple(scope), stop=stop
+        )
+
+        async def one(participant: Participant) -> Committed:
+            reply = await participant.post("commit", commit, Committed)
+            self.check(participant, reply.boot, reply.phase, "committed")
+            if not reply.manifest.path.startswith(f"{directory}/"):
+                raise participant.fault(f"wrote {reply.manifest.path!r}, which is not in {directory}")
+            return reply
+
+        return await each(self.participants, one)
+
+    async def confirm(self) -> None:
+        """Ask all once more whether they are committed still, by this operation. Raises ControlError.
+
+        Then all were closed from the first export until after the last, so the cut is one instant; a lease
+        that ends later harms nothing.
+        """
+
+        async def one(participant: Participant) -> None:
+            status = await participant.status()
+            self.check(participant, status.boot, status.phase, "committed")
+            if (status.epoch, status.operation) != (self.common["epoch"], self.number):
+                raise participant.fault(
+                    f"is committed by operation {status.operation} of epoch {status.epoch}, "
+                    f"not by {self.number} of {self.common['epoch']}"
+                )
+
+        await each(self.participants, one)
+
+
+def _named(report: PrepareReport) -> str:
+    named = ", ".join(f"{one.key or 'a request'} ({one.why})" for one in report.blockers[:_NAMED])
+    more = max(report.blocker_count, len(report.blockers)) - min(_NAMED, len(report.blockers))
+    if not named:
+        return f"{more} episodes" if more else "something that it does not name"
+    return f"{named} and {more} more" if more else named

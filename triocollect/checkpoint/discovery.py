@@ -1,0 +1,161 @@
+"""Which servers take part in checkpoints: every one that the run knows is asked once, at its beginning."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import httpx
+import msgspec
+import trio
+
+from triocollect.checkpoint.line import Line, StrangeError, UnansweredError
+from triocollect.checkpoint.participants import Participant
+from triocollect.errors import ControlError, UsageError
+from triocollect.protocol.messages import VERSION, Capabilities, Kind, Status
+from triocollect.protocol.refusals import Code
+
+PATIENCE_S: Final = 2.0
+_AGAIN_S: Final = 0.1  # between two questions to a server that is not there yet
+_TAKES_NO_PART: Final = frozenset({404, 405, 501})
+_TOKEN_IS_WRONG: Final = frozenset({401, 403})
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """The base URL of a server. With a `kind`, the user says that it takes part, as that."""
+
+    url: str
+    kind: Kind | None = None
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A participant and where it stood when it was found."""
+
+    participant: Participant
+    status: Status
+
+
+def control_client(token: str, transport: httpx.AsyncBaseTransport) -> httpx.AsyncClient:
+    """The client of all control calls. The transport is theirs alone, so rows never make them wait.
+
+    The caller's cancel scopes are the only deadlines.
+    """
+    return httpx.AsyncClient(
+        transport=transport,
+        headers={"authorization": f"Bearer {token}"},
+        timeout=None,  # noqa: S113  # see above
+        follow_redirects=False,
+        trust_env=False,
+    )
+
+
+async def discover(
+    client: httpx.AsyncClient, candidates: Iterable[Candidate], *, patience_s: float = PATIENCE_S
+) -> tuple[Found, ...]:
+    """Ask every candidate; those that take part, one per process and instance however often it is named.
+
+    A server without the routes takes no part. Raises UsageError, every problem at once: a token that is not
+    taken, a server that does not answer in time (leaving it out would tear every cut that it has a part in),
+    two servers of one name.
+    """
+    asked = _by_address(candidates)
+    found: dict[str, Found] = {}
+    problems: dict[str, str] = {}
+
+    async def one(url: str, kind: Kind | None) -> None:
+        try:
+            with trio.fail_after(patience_s):
+                if (answer := await _ask(client, url)) is not None:
+                    found[url] = answer
+                elif kind is not None:
+                    problems[url] = f"{url} takes no part in checkpoints: it has no control plane"
+        except trio.TooSlowError:
+            problems[url] = f"{url} did not say within {patience_s:g} s whether it takes part in checkpoints"
+        except ControlError as error:
+            problems[url] = str(error)
+
+    async with trio.open_nursery() as nursery:
+        for url, kind in asked.items():
+            nursery.start_soon(one, url, kind)
+    for url, kind in asked.items():
+        if url in found and kind not in {None, found[url].participant.kind}:
+            problems[url] = f"{found[url].participant} is no {kind} server"
+    distinct, clashes = _distinct([found[url] for url in asked if url in found])
+    if problems or clashes:
+        raise UsageError("\n".join([*(problems[url] for url in asked if url in problems), *clashes]))
+    return distinct
+
+
+def require_kinds(found: Iterable[Found], asked: Iterable[str]) -> None:
+    """Raise UsageError unless an environment and a model take part; `asked` are the servers that do not."""
+    kinds = {one.participant.kind for one in found}
+    missing = [kind for kind in ("environment", "model") if kind not in kinds]
+    if missing:
+        others = ", ".join(asked) or "none"
+        raise UsageError(
+            f"a checkpoint directory needs an environment server and a model server that take part; no "
+            f"{' and no '.join(missing)} server does (servers that take no part: {others})"
+        )
+
+
+def highest_epoch(found: Iterable[Found]) -> int:
+    """The highest epoch that a participant has heard of; the run's has to be above it."""
+    return max((one.status.epoch for one in found), default=0)
+
+
+def address_of(url: str) -> str:
+    """A base URL, the same text for the same place. Raises UsageError."""
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise UsageError(f"{url!r} is no URL: {error}") from None
+    return str(parsed.copy_with(query=None, fragment=None)).rstrip("/")
+
+
+def _by_address(candidates: Iterable[Candidate]) -> dict[str, Kind | None]:
+    asked: dict[str, Kind | None] = {}
+    for candidate in candidates:
+        url = address_of(candidate.url)
+        asked[url] = candidate.kind or asked.get(url)
+    return asked
+
+
+async def _ask(client: httpx.AsyncClient, url: str) -> Found | None:
+    line = Line(client, url, url)
+    while True:
+        try:
+            capabilities = await line.ask("capabilities", None, Capabilities)
+            status = await line.ask("status", None, Status)
+        except UnansweredError:
+            await trio.sleep(_AGAIN_S)  # until the caller's patience is over
+            continue
+        except StrangeError as error:
+            if error.status in _TAKES_NO_PART:
+                return None
+            raise (_wrong_token(url) if error.status in _TOKEN_IS_WRONG else error) from None
+        except ControlError as error:
+            raise (_wrong_token(url) if error.code == Code.UNAUTHORIZED else error) from None
+        if capabilities.protocol != VERSION:
+            raise ControlError(
+                f"speaks version {capabilities.protocol} of the control protocol, not {VERSION}",
+                participant=url,
+            )
+        return Found(Participant(client, url, capabilities), status)
+
+
+def _wrong_token(url: str) -> ControlError:
+    return ControlError(
+        "does not take the control token; set TRIOCOLLECT_CONTROL_TOKEN or --control-token-file to the "
+        "token that the server was started with",
+        participant=url,
+    )
+
+
+def _distinct(found: Iterable[Found]) -> tuple[tuple[Found, ...], list[str]]:
+    """One for each kind and instance, and a sentence for each two servers that share them."""
+    named: dict[tuple[Kind, str], Found] = {}
+    clashes: list[str] = []
+    for one in found:
+        participant = one.participant
+        first = named.setdefault((participant.kind, participant.instance), one).participant
+        if first.boot != participant.boot:
+            clashes.append(f"{first} and {participant} have the same name; checkpoints tell them apart by it")
+    return tuple(named.values()), clashes

@@ -1,0 +1,94 @@
+"""One exchange with a control plane: what comes back is an answer, a refusal, or something strange."""
+
+from typing import Final, TypeVar
+
+import httpx
+import msgspec
+from attrs import frozen
+
+from triocollect.errors import ControlError
+from triocollect.protocol.messages import PREFIX, Answer
+from triocollect.protocol.refusals import Code, Refusal, RefusalBody
+
+MOST_REPLY_BYTES: Final = 64 << 20
+_PASSING_CODES: Final = frozenset({Code.BUSY, Code.COORDINATOR_UNAVAILABLE, Code.DEADLINE_EXCEEDED})
+_PASSING_STATUSES: Final = frozenset({429, 502, 503, 504})
+_QUOTED: Final = 200  # characters of a strange reply that are shown
+
+A = TypeVar("A", bound=Answer)
+
+
+class UnansweredError(ControlError):
+    """No reply came; the call may have arrived."""
+
+
+class StrangeError(ControlError):
+    """An answer with an error status that is no refusal of the protocol."""
+
+    def __init__(self, message: str, *, participant: str, status: int) -> None:
+        super().__init__(message, participant=participant)
+        self.status: Final = status
+
+
+def is_passing(error: ControlError) -> bool:
+    """Whether the participant did not come to it, so that the same call may do better a moment later."""
+    if isinstance(error, StrangeError):
+        return error.status in _PASSING_STATUSES
+    return isinstance(error, UnansweredError) or error.code in _PASSING_CODES
+
+
+@frozen
+class Line:
+    """The routes below the base URL `url`; errors name `who`."""
+
+    client: httpx.AsyncClient
+    url: str
+    who: str
+
+    async def ask(self, route: str, body: bytes | None, reply: type[A]) -> A:
+        """GET, or POST with a body. Raises ControlError, for whatever a server may do."""
+        status, data = await self._exchange(route, body)
+        if status == httpx.codes.OK:
+            try:
+                return msgspec.json.decode(data, type=reply)
+            except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+                raise self._fault(
+                    f"answered {route} with what is no such reply ({error}): {_quote(data)}"
+                ) from None
+        if (refusal := _refusal(data)) is None:
+            raise StrangeError(
+                f"answered {route} with {status}: {_quote(data)}", participant=self.who, status=status
+            )
+        raise ControlError(
+            f"refused {route}: {refusal.detail} ({refusal.code})", participant=self.who, code=refusal.code
+        )
+
+    async def _exchange(self, route: str, body: bytes | None) -> tuple[int, bytes]:
+        method = "GET" if body is None else "POST"
+        headers = None if body is None else {"content-type": "application/json"}
+        url, data = f"{self.url}{PREFIX}/{route}", bytearray()
+        try:
+            async with self.client.stream(method, url, content=body, headers=headers) as response:
+                async for piece in response.aiter_bytes():
+                    data += piece
+                    if len(data) > MOST_REPLY_BYTES:
+                        raise self._fault(f"answered {route} with more than {MOST_REPLY_BYTES} bytes")
+                return response.status_code, bytes(data)
+        except httpx.RequestError as error:
+            why = str(error) or type(error).__name__
+            raise UnansweredError(f"{route} brought no answer: {why}", participant=self.who) from error
+
+    def _fault(self, what: str) -> ControlError:
+        return ControlError(what, participant=self.who)
+
+
+def _refusal(data: bytes) -> Refusal | None:
+    try:
+        return msgspec.json.decode(data, type=RefusalBody).error
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+def _quote(data: bytes) -> str:
+    text = data[: 4 * _QUOTED].decode(errors="replace")
+    return repr(text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…")

@@ -1,0 +1,92 @@
+"""What all operations of the protocol have in common: whom they concern, and how they end.
+
+All participants of a kind at once, kinds in order: closed from the episodes to what they call, opened in
+reverse.
+"""
+
+from collections.abc import Sequence
+from typing import Final, TypedDict
+
+import trio
+from attrs import frozen
+
+from triocollect.checkpoint.line import StrangeError, UnansweredError, is_passing
+from triocollect.checkpoint.participants import Participant, settle
+from triocollect.errors import ControlError
+from triocollect.protocol.messages import Kind, Resume, Resumed
+
+CLOSING: Final[tuple[Kind, ...]] = ("environment", "model", "agent", "resources")
+RESUME_PATIENCE_S: Final = 10.0  # for each kind; then the next kind is opened, and this one is owed
+
+
+class Common(TypedDict):
+    """What every call says; its budget is put in when it is sent."""
+
+    run: str
+    epoch: int
+    operation: int
+    budget_ms: int
+    lease_ms: int
+
+
+@frozen
+class Owed:
+    """A resume that nobody answered. After `until` (monotonic seconds) the participant's lease is over."""
+
+    resume: Resume
+    until: float
+
+
+class Operation:
+    """One operation, from its first call to its resume."""
+
+    def __init__(self, participants: Sequence[Participant], common: Common) -> None:
+        self.participants: Final = tuple(participants)
+        self.common: Final = common
+        self.boots: Final[dict[Participant, str]] = {}  # of those that it has closed
+
+    @property
+    def number(self) -> int:
+        """Counts within the epoch."""
+        return self.common["operation"]
+
+    def of(self, kind: Kind) -> tuple[Participant, ...]:
+        """The participants of a kind."""
+        return tuple(participant for participant in self.participants if participant.kind == kind)
+
+    def check(self, participant: Participant, boot: str, phase: str, expected: str) -> None:
+        """Raise ControlError unless the process that was closed answers, from the phase expected."""
+        if boot != self.boots.get(participant):
+            raise participant.fault("restarted in the middle of the operation")
+        if phase != expected:
+            raise participant.fault(f"is {phase}, not {expected}")
+
+    async def resume(self) -> dict[Participant, Owed]:
+        """Open all again, which is also the abort; returns what stays owed.
+
+        A participant that has not heard of the operation learns that it is over.
+        """
+        resume = Resume(**self.common)
+        owed: dict[Participant, Owed] = {}
+        for kind in reversed(CLOSING):
+            answered: set[Participant] = set()
+
+            async def one(participant: Participant, answered: set[Participant] = answered) -> None:
+                if await is_resumed(participant, resume):
+                    answered.add(participant)
+
+            with trio.move_on_after(RESUME_PATIENCE_S):
+                await settle(self.of(kind), one)
+            for participant in self.of(kind):
+                if participant not in answered:
+                    owed[participant] = Owed(resume, participant.lease_until)
+        return owed
+
+
+async def is_resumed(participant: Participant, resume: Resume) -> bool:
+    """Send a resume; whether it needs no repetition: done, or refused by a participant that knows better."""
+    try:
+        await participant.post("resume", resume, Resumed)
+    except ControlError as error:
+        return not (isinstance(error, (StrangeError, UnansweredError)) or is_passing(error))
+    return True
