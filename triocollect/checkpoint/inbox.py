@@ -41,7 +41,7 @@ class Inbox:
     def __init__(self, grace_s: float, *, now: float) -> None:
         self.grace_s: Final = grace_s
         self.stop_by: float | None = None  # the run was told to stop, and when it has to have ended
-        self.leaving = False  # told again, with the keyboard: no checkpoint any more
+        self._left = trio.Event()  # told again, with the keyboard: no checkpoint any more
         self.cutting = False  # a checkpoint was taken out and has not ended
         self.rested_since = now  # end of the last checkpoint
         self._under_way: UnderWay | None = None
@@ -57,7 +57,7 @@ class Inbox:
     # -- asking ---------------------------------------------------------------------------------------------
 
     def stop(self, now: float) -> None:
-        """A TERM: a checkpoint under way becomes the stop, until its first resume call. Repeats change nothing."""
+        """A TERM: a checkpoint under way becomes the stop, unless it resumes already. Once is enough."""
         if self.stop_by is not None:
             return
         self.stop_by = now + self.grace_s
@@ -71,7 +71,7 @@ class Inbox:
         if self._interrupts == 1:
             self.stop(now)
             return
-        self.leaving = True
+        self._left.set()
         if self._under_way is not None:
             self._under_way.give_up()
         self._wake.set()
@@ -106,7 +106,7 @@ class Inbox:
 
     def take(self) -> Order | None:
         """What is to be done next; None when nothing is. It is the taker's from now on."""
-        if self.leaving:
+        if self.is_left:
             return Leave()
         if self._stop and not self._rows_done:
             assert self.stop_by is not None
@@ -124,7 +124,8 @@ class Inbox:
 
     def _begin(self) -> None:
         self.cutting, self._checkpoint = True, None
-        self._answering, self._asking = self._asking, []
+        self._answering += self._asking
+        self._asking = []
 
     async def next(self) -> Order:
         """Wait for an order and take it."""
@@ -132,6 +133,17 @@ class Inbox:
             self._wake = trio.Event()
             await self._wake.wait()
         return order
+
+    @property
+    def is_left(self) -> bool:
+        """Whether everything is to be given up at once."""
+        return self._left.is_set()
+
+    async def left_within(self, seconds: float) -> bool:
+        """Wait so long, less when everything is to be given up; whether it is."""
+        with trio.move_on_after(seconds):
+            await self._left.wait()
+        return self.is_left
 
     @contextmanager
     def doing(self, under_way: UnderWay) -> Iterator[None]:
@@ -146,7 +158,7 @@ class Inbox:
     def giving_way(self) -> Iterator[None]:
         """The body is left at once when the run is told to stop, and not begun when it was."""
         with trio.CancelScope() as scope, self.doing(_GivingWay(scope)):
-            if self.stop_by is not None or self.leaving:
+            if self.stop_by is not None or self.is_left:
                 scope.cancel()
             yield
 

@@ -1,0 +1,62 @@
+"""What a restart continues, as which attempt, and what it has to retire first. Pure."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from triocollect.protocol.ids import EpisodeId, RowKey
+from triocollect.protocol.messages import RestoredEpisode
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """A row that is to be sent by this run and that an earlier one tried.
+
+    `highest` is the highest attempt that output, sidecar, dispatch log or any checkpoint names; `sent` the
+    highest of the dispatch log; `replied` the highest that the sidecar has an answer of (what was given up
+    without one, `agent_request_failed`, is none).
+    """
+
+    key: RowKey
+    highest: int
+    sent: int | None = None
+    replied: int | None = None
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """`continued` is to be restored, `left_out` is not and why, `to_retire` may be running still."""
+
+    continued: dict[RowKey, RestoredEpisode]
+    left_out: dict[EpisodeId, str]
+    to_retire: dict[RowKey, EpisodeId]
+
+    @property
+    def becoming(self) -> dict[RowKey, EpisodeId]:
+        """The attempts that the continued rows go on as."""
+        return {
+            key: EpisodeId(episode.rollout_id, episode.becomes) for key, episode in self.continued.items()
+        }
+
+
+def plan(continued: Iterable[EpisodeId], tried: Mapping[str, Tried]) -> Plan:
+    """From a checkpoint's episodes and what is known of unfinished rows, by rollout id.
+
+    A row that failed with an answer after the checkpoint starts from its input. An attempt that was sent, or
+    installed, and brought no answer is retired before the row is sent again.
+    """
+    restored: dict[RowKey, RestoredEpisode] = {}
+    left_out: dict[EpisodeId, str] = {}
+    for episode in continued:
+        row = tried.get(episode.rollout_id)
+        if row is None:
+            left_out[episode] = "it is finished, or not among the rows"
+        elif row.replied is not None and row.replied >= episode.attempt:
+            left_out[episode] = f"attempt {row.replied} failed with an answer since"
+        else:
+            becomes = 1 + max(row.highest, episode.attempt)
+            restored[row.key] = RestoredEpisode(episode.rollout_id, episode.attempt, becomes=becomes)
+    to_retire = {
+        row.key: EpisodeId(rollout_id, row.sent)
+        for rollout_id, row in tried.items()
+        if row.sent is not None and (row.replied is None or row.replied < row.sent)
+    }
+    return Plan(restored, left_out, to_retire)
