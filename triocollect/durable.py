@@ -1,7 +1,8 @@
 """Files that survive: the only module that calls fsync and replace.
 
 Three shapes cover every file of a run: a small file replaced whole (`replace`), a big file written once
-(`Draft`), a file of lines that only grows (`AppendFile`). All raise StorageError, naming the file.
+(`Draft`), a file of lines that only grows (`AppendFile`). All raise StorageError, naming the file. `mode` is
+what a new file may be used for, less the umask.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ from typing import Final
 from triocollect.errors import StorageError
 
 _BUFFER_BYTES: Final = 1 << 20
+_ANYBODY: Final = 0o666
 
 
 @contextlib.contextmanager
@@ -39,9 +41,23 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def replace(path: Path, data: bytes) -> None:
+def make_folder(folder: Path, *, mode: int = 0o777) -> None:
+    """Make a folder whose name is durable; its parent is there, it is not."""
+    with _naming(folder, "create"):
+        folder.mkdir(mode=mode)
+    sync_folder(folder.parent)
+
+
+def move(old: Path, new: Path) -> None:
+    """Give a file or folder another name in the same folder, durably; a file there is replaced."""
+    with _naming(old, "rename"):
+        old.replace(new)
+    sync_folder(new.parent)
+
+
+def replace(path: Path, data: bytes, *, mode: int = _ANYBODY) -> None:
     """Put `data` at `path` so that after any crash the old or the new bytes are there, whole."""
-    draft = Draft(path)
+    draft = Draft(path, mode=mode)
     try:
         draft.write(data)
         draft.commit()
@@ -64,11 +80,12 @@ class Draft:
     drafts holds the lock of the run.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, mode: int = _ANYBODY) -> None:
         self.path: Final = path
         self.draft_path: Final = path.with_name(f".{path.name}.tmp")
         with _naming(self.draft_path, "create"):
-            self._file: Final = self.draft_path.open("wb", buffering=_BUFFER_BYTES)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            self._file: Final = os.fdopen(os.open(self.draft_path, flags, mode), "wb", _BUFFER_BYTES)
 
     def write(self, data: bytes) -> None:
         """Add bytes; nothing is to be seen at `path` yet."""
@@ -80,13 +97,19 @@ class Draft:
         with _naming(self.draft_path, "write"):
             self._file.flush()
 
-    def commit(self) -> None:
-        """Make it durable and move it to its place."""
+    def sync(self) -> None:
+        """Make the bytes durable where they are, so that `commit` has little left to wait for."""
+        with _naming(self.draft_path, "write"):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+    def commit(self, name: str | None = None) -> None:
+        """Make it durable and move it to its place, or to `name` beside it, when that came with the bytes."""
         with _naming(self.draft_path, "write"):
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
-            self.draft_path.replace(self.path)
+            self.draft_path.replace(self.path if name is None else self.path.with_name(name))
         sync_folder(self.path.parent)
 
     def discard(self) -> None:
@@ -104,11 +127,11 @@ class AppendFile:
     that the next line never lands behind half of this one.
     """
 
-    def __init__(self, path: Path, *, descriptor: int | None = None) -> None:
+    def __init__(self, path: Path, *, descriptor: int | None = None, mode: int = _ANYBODY) -> None:
         """Open for appending, or take over a descriptor that was opened (and locked) for that."""
         self.path: Final = path
         with _naming(path, "open"):
-            self._fd = open_append(path) if descriptor is None else descriptor
+            self._fd = open_append(path, mode) if descriptor is None else descriptor
             self.size = os.fstat(self._fd).st_size
         self.unsynced = False
 
@@ -149,6 +172,6 @@ class AppendFile:
         os.close(self._fd)
 
 
-def open_append(path: Path) -> int:
+def open_append(path: Path, mode: int = _ANYBODY) -> int:
     """A descriptor that reads anywhere and writes at the end only; creates the file. Raises OSError."""
-    return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, mode)

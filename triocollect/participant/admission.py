@@ -25,7 +25,7 @@ class Work:
 
     It *blocks* a checkpoint while `why` says what is under way, and *rests* (counts as standing at its last
     boundary) while `why` is None. Retiring its episode cancels the body of the `with`; the block then ends
-    quietly with `retired` set, so an answer is needed after it.
+    quietly with `retired` set, so an answer is needed after it (`admission.marks.refusal`).
     """
 
     def __init__(self, admission: "Admission", episode: EpisodeId | None, why: str | None) -> None:

@@ -14,6 +14,11 @@ from triocollect.protocol.messages import Kind, Mode, PrepareReport
 R = TypeVar("R", bound=Record)
 
 
+def episode_of(record: Record) -> EpisodeId:
+    """Whose record it is."""
+    return EpisodeId(record.rollout_id, record.attempt)
+
+
 class Hooks(Protocol[R]):
     """The server behind a control plane. `record_type` is `Record` with the keys of this kind of server."""
 

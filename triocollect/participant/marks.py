@@ -27,11 +27,15 @@ class Marks:
         for episode in episodes:
             self._raise_to(episode.rollout_id, episode.attempt - 1)
 
+    def retired(self, episode: EpisodeId) -> bool:
+        """Whether this attempt is over: what is still held of it can be freed."""
+        return episode.attempt <= self._highest.get(episode.rollout_id, -1)
+
     def refusal(self, episode: EpisodeId) -> Refusal | None:
         """Why work of this attempt is not taken, with the attempt that the caller's next has to be above."""
-        highest = self._highest.get(episode.rollout_id, -1)
-        if episode.attempt > highest:
+        if not self.retired(episode):
             return None
+        highest = self._highest[episode.rollout_id]
         return Refusal(
             code=Code.STALE_ATTEMPT,
             detail=f"{episode.rollout_id}: attempt {episode.attempt} is retired, as all are up to {highest}",

@@ -1,0 +1,152 @@
+"""Prepare and commit: everything at a boundary, then what the scope is made of, once, and its write."""
+
+from functools import partial
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+import msgspec
+
+from triocollect.errors import StateError
+from triocollect.participant.errands import refuse
+from triocollect.participant.hooks import R, episode_of
+from triocollect.participant.operations import Refuse
+from triocollect.participant.standing import Cut, Standing, over
+from triocollect.protocol.messages import Commit, Committed, Kind, Prepare, Prepared, PrepareReport
+from triocollect.protocol.phases import Event, Phase
+from triocollect.protocol.refusals import Code
+
+MOST_BLOCKERS: Final = 100  # named in a report; all are counted
+_NEARLY: Final = 0.95  # of its budget a prepare waits, so that its answer is there in time
+_MS: Final = 1000.0
+
+
+async def prepare(standing: Standing[R], call: Prepare, arrival: float) -> Prepared | Refuse:
+    """Close, once, and wait until everything stands at a boundary or the budget is nearly used."""
+    try:
+        if standing.phase is Phase.OPEN:
+            standing.close(call, Event.PREPARE, arrival)
+        return await _settled(standing, call, arrival + _NEARLY * call.budget_ms / _MS)
+    except Exception as error:  # noqa: BLE001  # the hooks are somebody else's code
+        if standing.ours(call) and standing.phase is Phase.PREPARING:
+            standing.back(Event.PREPARE_RAISED)
+        return refuse(error)
+
+
+async def _settled(standing: Standing[R], call: Prepare, until: float) -> Prepared | Refuse:
+    answer: Prepared | None = None
+    with standing.waiting(until) as scope:
+        try:
+            while answer is None and standing.ours(call) and standing.phase is Phase.PREPARING:
+                report = bounded(standing.hooks.report())
+                if report.blocker_count == 0:
+                    answer = _ready(standing, call, report)
+                else:
+                    await standing.hooks.settle()
+                    await anyio.lowlevel.checkpoint()  # a settle that never waits must not starve the rest
+        finally:
+            standing.done_waiting(scope)
+    if answer is not None:
+        return answer
+    if not standing.ours(call) or standing.phase is Phase.OPEN:
+        return over(call)
+    report = bounded(standing.hooks.report())
+    phase = Phase.PREPARING if standing.phase is Phase.PREPARING else Phase.PREPARED
+    return Prepared(boot=standing.boot, phase=phase.value, report=report)
+
+
+def _ready(standing: Standing[R], call: Prepare, report: PrepareReport) -> Prepared:
+    standing.move(Event.AT_BOUNDARIES)
+    standing.wake()
+    answer = Prepared(boot=standing.boot, phase="prepared", report=report)
+    standing.operations.answered(call, answer)
+    return answer
+
+
+def bounded(report: PrepareReport) -> PrepareReport:
+    """With the first blockers only, and all of them counted."""
+    if len(report.blockers) <= MOST_BLOCKERS and report.blocker_count >= len(report.blockers):
+        return report
+    return msgspec.structs.replace(
+        report,
+        blockers=report.blockers[:MOST_BLOCKERS],
+        blocker_count=max(report.blocker_count, len(report.blockers)),
+    )
+
+
+async def commit(standing: Standing[R], call: Commit) -> Committed | Refuse:
+    """Export once, then write; who repeats the call waits for the same write, or starts it again."""
+    cut = standing.cut
+    if cut is None:
+        if (refused := _not_now(standing, call)) is not None:
+            return refused
+        cut = _export(standing, call)
+    if cut.failed is not None:
+        return cut.failed
+    if cut.write is None or cut.write.done:
+        cut.write = standing.write(partial(_write, standing, cut))
+    return await cut.write.result()
+
+
+def _not_now(standing: Standing[R], call: Commit) -> Refuse | None:
+    report = bounded(standing.hooks.report())
+    if report.blocker_count:
+        standing.move(Event.NOT_AT_BOUNDARIES)
+        standing.operations.take_back(Prepare)
+        keys = ", ".join(blocker.key for blocker in report.blockers[:3])
+        return Refuse(Code.NOT_READY, f"{report.blocker_count} not at a boundary any more: {keys}")
+    restarts = {episode.capture_key for episode in call.scope}.intersection(report.restarts)
+    if restarts:
+        return Refuse(Code.RESTART_IN_SCOPE, f"cannot be captured here: {', '.join(sorted(restarts))}")
+    return None
+
+
+def _export(standing: Standing[R], call: Commit) -> Cut[R]:
+    cut: Cut[R] = Cut(call)
+    standing.cut = cut
+    standing.operations.begin(call)
+    standing.move(Event.COMMIT)
+    try:
+        cut.records = tuple(standing.hooks.export(cut.scope))
+        cut.kept = tuple(standing.hooks.kept())
+        _check(cut, standing.hooks.kind)
+    except Exception as error:  # noqa: BLE001  # the hooks are somebody else's code
+        standing.move(Event.WRITE_FAILED)
+        cut.failed = refuse(error)
+    return cut
+
+
+def _check(cut: Cut[R], kind: Kind) -> None:
+    for record in cut.records:
+        episode = episode_of(record)
+        if episode not in cut.scope or record.kind != kind:
+            raise StateError(f"a {record.kind} record of {episode.capture_key} was not asked for")
+
+
+async def _write(standing: Standing[R], cut: Cut[R]) -> Committed | Refuse:
+    call = cut.call
+    try:
+        manifest = await standing.in_thread(
+            partial(standing.shelf.write, call.checkpoint_id, call.directory, cut.records, cut.publication)
+        )
+        if manifest is None or not standing.ours(call):
+            return over(call)
+        await standing.hooks.discard(cut.scope)
+    except Exception:
+        if standing.ours(call):
+            standing.move(Event.WRITE_FAILED)
+        raise
+    if not standing.ours(call):
+        return over(call)
+    standing.move(Event.WRITTEN)
+    standing.told_to_stop |= call.stop
+    keys = (episode_of(record).capture_key for record in cut.records)
+    answer = Committed(
+        boot=standing.boot,
+        phase="committed",
+        manifest=manifest,
+        exported=tuple(dict.fromkeys(keys)),
+        kept=cut.kept,
+    )
+    standing.operations.answered(call, answer)
+    return answer
