@@ -79,13 +79,19 @@ class Latest(msgspec.Struct, frozen=True):
     sha256: str
 
 
-class DispatchHeader(msgspec.Struct, frozen=True):
-    """First line of `dispatched.jsonl`: no attempt above `reserved` was ever sent."""
+class DispatchHeader(msgspec.Struct, frozen=True, omit_defaults=True):
+    """First line of `dispatched.jsonl`: no attempt above `reserved` was ever sent.
+
+    `floor`: any rollout may have been sent at attempts below it, also one that no line names. `boot`: which
+    boot of which machine writes the lines; none, when the writer has ended and every line is durable.
+    """
 
     run: str
     epoch: int
     sequence: int
     reserved: int
+    floor: int = 0
+    boot: str | None = None
 
 
 class Dispatched(msgspec.Struct, frozen=True):
