@@ -108,10 +108,10 @@ async def test_a_caller_that_hangs_up_leaves_no_call_behind():
         await trio.sleep_forever()
 
     app = an_app(never)
-    server = next(route.endpoint.__self__ for route in app.routes if route.path == "/v1/responses")
+    server = next(route.endpoint for route in app.routes if route.path == "/v1/responses")
     assert isinstance(server, ModelServer)
     sent = await hanging_up(app, "/v1/responses", {}, trio.testing.wait_all_tasks_blocked)
-    assert (len(asked), sent, dict(server.calls.serving)) == (1, [], {})
+    assert (len(asked), sent, dict(server.capture.calls.serving)) == (1, [], {})
 
 
 def test_calls_have_ids_of_their_own():

@@ -1,4 +1,4 @@
-"""Whose work a request is: two headers between servers, a path prefix on the way to the model. Pure."""
+"""Whose work a request is: headers between servers, a path prefix on the way to the model. Pure."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -7,12 +7,22 @@ from triocollect.protocol.ids import EpisodeId, rollout_id_fault
 
 ROLLOUT_ID: Final = "x-rollout-id"
 ROLLOUT_ATTEMPT: Final = "x-rollout-attempt"
+EPOCH: Final = "x-collector-epoch"  # which of the collectors of a checkpoint directory asks
+CONTINUED: Final = "x-continued"  # "1": this /run goes on from a restored record, or not at all
+PARENT_CALL: Final = "x-parent-call"  # the policy call that the caller knew last
+CALL_ID: Final = "x-call-id"  # names a policy call, on its reply
 CAPTURE_KEY: Final = "x-capture-key"  # tells an inference worker whose call it is, for its counts
 
 
-def identity_headers(episode: EpisodeId) -> dict[str, str]:
+def identity_headers(episode: EpisodeId, epoch: int | None = None) -> dict[str, str]:
     """The headers that say whose work this is, to an agent or a resources server."""
-    return {ROLLOUT_ID: episode.rollout_id, ROLLOUT_ATTEMPT: str(episode.attempt)}
+    whose = {ROLLOUT_ID: episode.rollout_id, ROLLOUT_ATTEMPT: str(episode.attempt)}
+    return {**whose, **epoch_headers(epoch)}
+
+
+def epoch_headers(epoch: int | None) -> dict[str, str]:
+    """The header that says for which collector; none where it did not say."""
+    return {} if epoch is None else {EPOCH: str(epoch)}
 
 
 def episode_of(headers: Mapping[str, str]) -> EpisodeId | None:
@@ -24,12 +34,20 @@ def episode_of(headers: Mapping[str, str]) -> EpisodeId | None:
         return None
     if (fault := rollout_id_fault(rollout_id)) is not None:
         raise ValueError(f"{ROLLOUT_ID}: {fault}")
-    attempt = headers.get(ROLLOUT_ATTEMPT, "0")
-    if not (attempt.isascii() and attempt.isdigit()):
-        raise ValueError(f"{ROLLOUT_ATTEMPT}: {attempt!r} is not an attempt: a whole number from 0")
-    return EpisodeId(rollout_id, int(attempt))
+    return EpisodeId(rollout_id, _count(ROLLOUT_ATTEMPT, headers.get(ROLLOUT_ATTEMPT, "0")))
+
+
+def epoch_of(headers: Mapping[str, str]) -> int | None:
+    """For which collector; None where the caller does not say. Raises ValueError, in words."""
+    return None if (said := headers.get(EPOCH)) is None else _count(EPOCH, said)
 
 
 def model_path(episode: EpisodeId) -> str:
     """Where the agent sends this episode's policy calls, and the environment its activation (Gym 0.7.0)."""
     return f"/ng-rollout/{episode.capture_key}/v1/responses"
+
+
+def _count(header: str, said: str) -> int:
+    if not (said.isascii() and said.isdigit()):
+        raise ValueError(f"{header}: {said!r} is not a whole number from 0")
+    return int(said)

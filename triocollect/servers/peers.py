@@ -10,6 +10,7 @@ import msgspec
 
 from triocollect.errors import PeerError, TransportError
 from triocollect.servers.cookies import given_back
+from triocollect.servers.identity import CALL_ID
 from triocollect.transport import Transport
 
 Connect: TypeAlias = Callable[[str], httpx.AsyncBaseTransport]  # base URL -> how it is reached
@@ -24,11 +25,15 @@ def network(_base_url: str) -> httpx.AsyncBaseTransport:
 
 
 class PeerReply(msgspec.Struct, frozen=True):
-    """A whole answer. `cookie` is what a Cookie header gives back of its Set-Cookie headers, if any."""
+    """A whole answer. `cookie` is what a Cookie header gives back of its Set-Cookie headers, if any.
+
+    `call_id`: the name of the policy call that it answers, from a model server that keeps account of them.
+    """
 
     status: int
     body: bytes
-    cookie: str | None
+    cookie: str | None = None
+    call_id: str | None = None
 
 
 class Peer:
@@ -51,9 +56,8 @@ class Peer:
         """POST, any status. Raises PeerError where no whole answer came."""
         async with self.stream(path, body, headers) as response:
             content = await _whole(self.name, response)
-            return PeerReply(
-                response.status_code, content, given_back(response.headers.get_list("set-cookie"))
-            )
+            cookie = given_back(response.headers.get_list("set-cookie"))
+            return PeerReply(response.status_code, content, cookie, response.headers.get(CALL_ID))
 
     async def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> PeerReply:
         """POST. Raises PeerError where no whole answer came or its status is 400 or above."""

@@ -12,6 +12,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from triocollect.errors import TriocollectError
+from triocollect.participant import Admission
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code, Refusal, RefusalBody, status_of
 
@@ -32,7 +33,12 @@ def json_reply(body: object, status: int = 200) -> Response:
 
 def refusal(code: Code, detail: str) -> Response:
     """The request was understood and is not carried out."""
-    return json_reply(RefusalBody(Refusal(code=code, detail=detail)), status_of(code))
+    return refused(Refusal(code=code, detail=detail))
+
+
+def refused(why: Refusal) -> Response:
+    """A refusal that somebody else decided on."""
+    return json_reply(RefusalBody(why), status_of(Code(why.code)))
 
 
 def under_way(episode: EpisodeId) -> Response:
@@ -45,23 +51,27 @@ def broken(detail: str) -> Response:
     return json_reply(detail, 500)
 
 
-async def attended(request: Request, work: Callable[[], Awaitable[Response]]) -> Response:
+async def attended(
+    request: Request, admission: Admission, work: Callable[[], Awaitable[Response]]
+) -> Response:
     """What `work` answers, for as long as the client listens.
 
-    A client that hangs up cancels the work; the HTTP server below cancels nothing by itself. The body of the
-    request must have been read before. Whatever the work raises becomes a 500 that names it.
+    A client that hangs up cancels the work; the HTTP server below cancels nothing by itself. While the
+    admission is closed nothing of a checkpoint may change, so it is only noted, and acted on at the opening.
+    The body of the request must have been read before. Whatever the work raises becomes a 500 that names it.
     """
     reply: Response = Gone()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_hang_up, request, nursery.cancel_scope)
+        nursery.start_soon(_hang_up, request, admission, nursery.cancel_scope)
         reply = await _answered(work)
         nursery.cancel_scope.cancel()
     return reply
 
 
-async def _hang_up(request: Request, scope: trio.CancelScope) -> None:
+async def _hang_up(request: Request, admission: Admission, scope: trio.CancelScope) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+    await admission.until_open()
     scope.cancel()
 
 

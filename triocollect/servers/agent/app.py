@@ -6,19 +6,23 @@ from typing import Final
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from triocollect.participant import Admission, Work
 from triocollect.protocol.ids import EpisodeId
-from triocollect.protocol.refusals import Code
+from triocollect.protocol.refusals import Code, Refusal
 from triocollect.servers.agent.loop import AgentPeers, run_session
 from triocollect.servers.agent.session import Finished, Session, activated, next_step
+from triocollect.servers.agent.sessions import AgentSessions
 from triocollect.servers.cookies import set_again
-from triocollect.servers.identity import episode_of
+from triocollect.servers.identity import episode_of, epoch_of
 from triocollect.servers.peers import Connect, Peer, network
-from triocollect.servers.replies import attended, json_reply, refusal, under_way
+from triocollect.servers.replies import Gone, attended, json_reply, refusal, refused, under_way
+from triocollect.servers.taking_part import CheckpointSettings, instance_of, take_part
 
 
 class AgentInstance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,9 +35,13 @@ class AgentInstance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The agents that this process serves, by the names that rows call them by."""
+    """The agents that this process serves, by the names that rows call them by.
+
+    `checkpoint`: how it takes part in checkpoints; None: not at all.
+    """
 
     agents: dict[str, AgentInstance]
+    checkpoint: CheckpointSettings | None = None
 
 
 class OpenSession(msgspec.Struct, frozen=True):
@@ -44,11 +52,12 @@ class OpenSession(msgspec.Struct, frozen=True):
 
 
 class AgentServer:
-    """All sessions of this process, each at its latest boundary."""
+    """The routes of an agent session's life."""
 
-    def __init__(self, agents: Mapping[str, AgentPeers]) -> None:
+    def __init__(self, agents: Mapping[str, AgentPeers], checkpoint: CheckpointSettings | None) -> None:
         self._agents: Final = agents
-        self.sessions: Final[dict[EpisodeId, Session]] = {}
+        self._admission: Final = Admission()
+        self.sessions: Final = AgentSessions(instance_of(checkpoint, "agent"), self._admission)
         self._active: Final[set[EpisodeId]] = set()
 
     async def open(self, request: Request) -> Response:
@@ -56,7 +65,7 @@ class AgentServer:
         body = await request.body()
         try:
             order = msgspec.json.decode(body, type=OpenSession)
-            episode = episode_of(request.headers)
+            episode, epoch = episode_of(request.headers), epoch_of(request.headers)
         except (msgspec.MsgspecError, ValueError) as error:
             return refusal(Code.BAD_REQUEST, str(error))
         if episode is None:
@@ -66,58 +75,69 @@ class AgentServer:
         if order.agent not in self._agents:
             known = ", ".join(sorted(self._agents))
             return refusal(Code.BAD_REQUEST, f"there is no agent {order.agent!r} here; there are: {known}")
-        if episode in self._active:
-            return under_way(episode)
-        self.sessions[episode] = Session(episode=episode, agent=order.agent, cookie=order.cookie)
+        work = await self._admission.admit(episode, "opening a session", epoch=epoch)
+        if isinstance(work, Refusal):
+            return refused(work)
+        with work:
+            if episode in self._active:
+                return under_way(episode)
+            self.sessions.begin(Session(episode=episode, agent=order.agent, cookie=order.cookie))
         return json_reply({"session_id": episode.capture_key})
 
     async def activate(self, request: Request) -> Response:
         """POST /ng-rollout/<capture key>/v1/responses: go on from the latest boundary to the end.
 
         The body is the row's `responses_create_params`; of a session that has begun already it is not read.
+        A session that has ended says the same again.
         """
         body = await request.body()
         try:
-            episode = EpisodeId.parse(request.path_params["key"])
+            episode, epoch = EpisodeId.parse(request.path_params["key"]), epoch_of(request.headers)
         except ValueError as error:
             return refusal(Code.BAD_REQUEST, str(error))
-        if (session := self.sessions.get(episode)) is None:
-            return refusal(Code.NO_SESSION, f"no session of {episode.capture_key} is open")
+        work = await self._admission.admit(episode, "starting", epoch=epoch)
+        if isinstance(work, Refusal):
+            return refused(work)
+        with work:
+            return await self._activated(request, episode, epoch, body, work)
+        return Gone()  # to one that is retired
+
+    async def close(self, request: Request) -> Response:
+        """POST /v1/agent_sessions/close. Closing what is not open is not a fault, and never waits."""
+        try:
+            episode = episode_of(request.headers)
+        except ValueError as error:
+            return refusal(Code.BAD_REQUEST, str(error))
+        closed = episode is not None and self.sessions.end(episode)
+        return json_reply({"closed": closed})
+
+    async def _activated(
+        self, request: Request, episode: EpisodeId, epoch: int | None, body: bytes, work: Work
+    ) -> Response:
         if episode in self._active:
             return under_way(episode)
+        if (session := self.sessions.find(episode)) is None:
+            return refusal(Code.NO_SESSION, f"no session of {episode.capture_key} is open")
         try:
             if session.params is None:
                 session = activated(session, msgspec.json.decode(body, type=dict[str, Raw]))
         except (msgspec.MsgspecError, RecursionError) as error:
             return refusal(Code.BAD_REQUEST, f"responses_create_params: {error}")
-        begun = session
+        begun = replace(session, epoch=epoch)
         self._active.add(episode)
         try:
-            return await attended(request, lambda: self._run(begun))
+            return await attended(request, self._admission, lambda: self._run(begun, work))
         finally:
             self._active.discard(episode)
 
-    async def close(self, request: Request) -> Response:
-        """POST /v1/agent_sessions/close. Closing what is not open is not a fault."""
-        try:
-            episode = episode_of(request.headers)
-        except ValueError as error:
-            return refusal(Code.BAD_REQUEST, str(error))
-        closed = episode is not None and self.sessions.pop(episode, None) is not None
-        return json_reply({"closed": closed})
-
-    async def _run(self, session: Session) -> Response:
+    async def _run(self, session: Session, work: Work) -> Response:
         around = self._agents[session.agent]
-        session = await run_session(session, around, self._at_boundary)
+        session = await run_session(session, around, work, self.sessions.at_boundary)
         last = next_step(session, around.max_steps)
         assert isinstance(last, Finished)
         response = Response(last.response, media_type="application/json")
         response.raw_headers.extend(set_again(session.cookie))
         return response
-
-    async def _at_boundary(self, session: Session) -> None:
-        if session.episode in self.sessions:
-            self.sessions[session.episode] = session
 
 
 def build_app(settings: AgentSettings, connect: Connect = network) -> Starlette:
@@ -137,7 +157,8 @@ def build_app(settings: AgentSettings, connect: Connect = network) -> Starlette:
                 max_steps=one.max_steps,
             )
             for name, one in settings.agents.items()
-        }
+        },
+        settings.checkpoint,
     )
 
     @asynccontextmanager
@@ -151,4 +172,6 @@ def build_app(settings: AgentSettings, connect: Connect = network) -> Starlette:
         Route("/v1/agent_sessions/close", server.close, methods=["POST"]),
         Route("/ng-rollout/{key}/v1/responses", server.activate, methods=["POST"]),
     ]
-    return Starlette(routes=routes, lifespan=lifespan)
+    app = Starlette(routes=routes, lifespan=lifespan)
+    take_part(app, server.sessions, server.sessions.admission, settings.checkpoint)
+    return app

@@ -1,6 +1,6 @@
 """One activation: step after step, at a boundary before each."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import quote
 
@@ -8,6 +8,7 @@ import attrs
 import msgspec
 
 from triocollect.errors import PeerError
+from triocollect.participant import Work
 from triocollect.servers.agent.session import (
     CallModel,
     CallTool,
@@ -19,8 +20,8 @@ from triocollect.servers.agent.session import (
     tool_answered,
     tool_fault,
 )
-from triocollect.servers.identity import identity_headers, model_path
-from triocollect.servers.peers import Peer, answered_badly
+from triocollect.servers.identity import PARENT_CALL, epoch_headers, identity_headers, model_path
+from triocollect.servers.peers import Peer, PeerReply, answered_badly
 
 SERVER_FAULT: Final = 500
 
@@ -35,30 +36,45 @@ class AgentPeers:
 
 
 async def run_session(
-    session: Session, around: AgentPeers, at_boundary: Callable[[Session], Awaitable[None]]
+    session: Session, around: AgentPeers, work: Work, at_boundary: Callable[[Session], None]
 ) -> Session:
     """Run a session from its boundary to its end.
 
-    `at_boundary` gets the session before each step and after the last one, and may wait: whoever parks
-    sessions does it there. Raises PeerError.
+    `at_boundary` gets the session before each step and after the last one; there it rests while the door is
+    closed. A policy call rests too: it is made right after a boundary and is made again after a crash. A tool
+    call is not safe to make twice. Raises PeerError, never while the door is closed.
     """
     while True:
-        await at_boundary(session)
+        at_boundary(session)
+        await work.boundary("between two steps")
         match next_step(session, around.max_steps):
             case CallModel(body):
-                session = await _call_model(session, around.model, body)
+                async with work.resting("reading a policy call's answer"):
+                    reply = await around.model.post(
+                        model_path(session.episode), body, _policy_call_headers(session)
+                    )
+                session = _answered(session, reply, around.model.name)
             case CallTool(call):
-                session = await _call_tool(session, around.resources, call)
+                work.busy(f"tool {call.name}")
+                try:
+                    session = await _call_tool(session, around.resources, call)
+                except PeerError:
+                    await work.boundary("a tool that broke")
+                    raise
             case Finished():
                 return session
 
 
-async def _call_model(session: Session, model: Peer, body: bytes) -> Session:
-    reply = await model.post(model_path(session.episode), body, {})
+def _policy_call_headers(session: Session) -> dict[str, str]:
+    parent = {} if session.last_call is None else {PARENT_CALL: session.last_call}
+    return {**epoch_headers(session.epoch), **parent}
+
+
+def _answered(session: Session, reply: PeerReply, model: str) -> Session:
     try:
-        return model_answered(session, reply.body)
+        return model_answered(session, reply.body, reply.call_id)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise PeerError(f"{model.name} answered with no Response object: {error}", passing=False) from error
+        raise PeerError(f"{model} answered with no Response object: {error}", passing=False) from error
 
 
 async def _call_tool(session: Session, resources: Peer, call: ToolCall) -> Session:
@@ -66,7 +82,7 @@ async def _call_tool(session: Session, resources: Peer, call: ToolCall) -> Sessi
     if (fault := tool_fault(session, call)) is not None:
         return tool_answered(session, fault)
     path = f"/{quote(call.name, safe='')}"
-    headers = identity_headers(session.episode)
+    headers = identity_headers(session.episode, session.epoch)
     if session.cookie is not None:
         headers["cookie"] = session.cookie
     reply = await resources.ask(path, (call.arguments or "{}").encode(), headers)

@@ -28,11 +28,14 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     `produced` is everything the activation has added to its input so far: items of the model, outputs of
     tools. `calls` are the tool calls of the last response that have no output yet. `usage` adds up over the
-    policy calls; `last` is the last response, `done` says that no step is left.
+    policy calls; `last` is the last response, `done` says that no step is left. `last_call` names the policy
+    call that brought it, which tells a model server how far the conversation is known here. `epoch`: which
+    collector it is played for.
     """
 
     episode: EpisodeId
     agent: str
+    epoch: int | None = None
     cookie: str | None = None  # of the resources server, for those that know their sessions by it
     params: dict[str, Raw] | None = None  # responses_create_params; None: not activated yet
     input: tuple[Raw, ...] = ()
@@ -41,6 +44,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     steps: int = 0  # policy calls so far
     usage: Usage | None = None
     last: dict[str, Raw] | None = None
+    last_call: str | None = None
     done: bool = False
 
 
@@ -103,7 +107,7 @@ def next_step(session: Session, max_steps: int) -> NextStep:
     return CallModel(msgspec.json.encode(params))
 
 
-def model_answered(session: Session, body: bytes) -> Session:
+def model_answered(session: Session, body: bytes, call_id: str | None = None) -> Session:
     """The session after a policy call. Raises msgspec.MsgspecError where `body` is not a Response object."""
     response = msgspec.json.decode(body, type=_Response)
     cut = response.incomplete_details is not None and response.incomplete_details.reason is not None
@@ -115,6 +119,7 @@ def model_answered(session: Session, body: bytes) -> Session:
         steps=session.steps + 1,
         usage=_added(session.usage, response.usage),
         last=msgspec.json.decode(body, type=dict[str, Raw]),
+        last_call=call_id,
         done=not calls,
     )
 

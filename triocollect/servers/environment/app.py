@@ -6,17 +6,19 @@ from typing import Final, cast
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from triocollect.metrics import aggregate
-from triocollect.protocol.ids import EpisodeId
-from triocollect.protocol.refusals import Code
+from triocollect.participant import Admission, Work
+from triocollect.protocol.refusals import Code, Refusal
 from triocollect.protocol.values import JsonObject
 from triocollect.servers.environment.drive import Broken, drive
 from triocollect.servers.environment.episode import Episode, SourcePeers
+from triocollect.servers.environment.episodes import Episodes
 from triocollect.servers.environment.orders import (
     MAX_REASON,
     EpisodeReply,
@@ -24,8 +26,10 @@ from triocollect.servers.environment.orders import (
     Order,
     parse_order,
 )
+from triocollect.servers.identity import CONTINUED, epoch_of
 from triocollect.servers.peers import Connect, Peer, network
-from triocollect.servers.replies import attended, broken, json_reply, refusal, under_way
+from triocollect.servers.replies import Gone, attended, broken, json_reply, refusal, refused
+from triocollect.servers.taking_part import CheckpointSettings, instance_of, take_part
 
 
 class SourceAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,10 +41,14 @@ class SourceAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EnvironmentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The sources that this process serves, and the head's YAML text."""
+    """The sources that this process serves, and the head's YAML text.
+
+    `checkpoint`: how it takes part in checkpoints; None: not at all.
+    """
 
     sources: dict[str, SourceAddress]
     head: str
+    checkpoint: CheckpointSettings | None = None
 
 
 class _Records(msgspec.Struct, frozen=True):
@@ -48,28 +56,34 @@ class _Records(msgspec.Struct, frozen=True):
 
 
 class EnvironmentServer:
-    """All episodes of this process, each at its latest boundary."""
+    """`/run`, the metrics of records, and the head's word."""
 
-    def __init__(self, sources: Mapping[str, SourcePeers], head: str) -> None:
+    def __init__(self, sources: Mapping[str, SourcePeers], settings: EnvironmentSettings) -> None:
         self._sources: Final = sources
-        self._head: Final = head
-        self.episodes: Final[dict[EpisodeId, Episode]] = {}
+        self._head: Final = settings.head
+        self._named_only: Final = settings.checkpoint is not None
+        self._admission: Final = Admission()
+        self.episodes: Final = Episodes(instance_of(settings.checkpoint, "environment"), self._admission)
 
     async def run(self, request: Request) -> Response:
-        """POST /run: one episode, from its input to its record."""
+        """POST /run: one episode, from its input or from where a checkpoint has it, to its record."""
         body = await request.body()
         try:
-            order = parse_order(body, self._sources)
+            order = replace(parse_order(body, self._sources), epoch=epoch_of(request.headers))
         except (ValueError, RecursionError) as error:
             return refusal(Code.BAD_REQUEST, str(error))
-        name = order.episode
-        if name in self.episodes:
-            return under_way(name)
-        self.episodes[name] = Episode(order=order)
+        if self._named_only and order.nameless:
+            return refusal(Code.ROLLOUT_ID_REQUIRED, "the row has neither _ng_rollout_id nor its indices")
+        begun = self.episodes.begin(order, continued=request.headers.get(CONTINUED) == "1")
+        if isinstance(begun, Refusal):
+            return refused(begun)
+        reply: Response = Gone()  # to one that is retired
         try:
-            return await attended(request, lambda: self._fly(order))
+            with self._admission.enter(order.episode, "starting") as work:
+                reply = await attended(request, self._admission, lambda: self._fly(begun, work))
         finally:
-            del self.episodes[name]
+            self.episodes.end(order.episode)
+        return reply
 
     async def aggregate(self, request: Request) -> Response:
         """POST /aggregate_metrics: Gym 0.7.0's metrics over `verify_responses`."""
@@ -84,9 +98,9 @@ class EnvironmentServer:
         """GET /global_config_dict_yaml: a JSON string that holds YAML, as Gym 0.7.0's head answers."""
         return json_reply(self._head)
 
-    async def _fly(self, order: Order) -> Response:
-        episode = self.episodes[order.episode]
-        match await drive(episode, self._sources[order.source], self._at_boundary):
+    async def _fly(self, episode: Episode, work: Work) -> Response:
+        order = episode.order
+        match await drive(episode, self._sources[order.source], work, self.episodes.at_boundary):
             case Broken() as end:
                 return _failed(order, end)
             case Episode(record=record):
@@ -94,9 +108,6 @@ class EnvironmentServer:
                 if order.task_id is UNSET:
                     return json_reply(record)
                 return json_reply(EpisodeReply(order.episode, order.task_id, result=record))
-
-    async def _at_boundary(self, episode: Episode) -> None:
-        self.episodes[episode.order.episode] = episode
 
 
 def build_app(settings: EnvironmentSettings, connect: Connect = network) -> Starlette:
@@ -110,7 +121,7 @@ def build_app(settings: EnvironmentSettings, connect: Connect = network) -> Star
         )
         for source, one in settings.sources.items()
     }
-    server = EnvironmentServer(sources, settings.head)
+    server = EnvironmentServer(sources, settings)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -123,7 +134,9 @@ def build_app(settings: EnvironmentSettings, connect: Connect = network) -> Star
         Route("/aggregate_metrics", server.aggregate, methods=["POST"]),
         Route("/global_config_dict_yaml", server.head),
     ]
-    return Starlette(routes=routes, lifespan=lifespan)
+    app = Starlette(routes=routes, lifespan=lifespan)
+    take_part(app, server.episodes, server.episodes.admission, settings.checkpoint)
+    return app
 
 
 def _failed(order: Order, end: Broken) -> Response:

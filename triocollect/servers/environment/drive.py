@@ -1,13 +1,14 @@
 """Drive an episode through its steps, telling the boundary after each."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import msgspec
 import trio
 from msgspec.structs import replace
 
 from triocollect.errors import PeerError
-from triocollect.servers.environment.episode import STEPS, Episode, SourcePeers, end_sessions
+from triocollect.participant import Work
+from triocollect.servers.environment.episode import STEPS, Episode, SourcePeers, Step, end_sessions
 from triocollect.servers.environment.orders import Stage
 
 
@@ -20,26 +21,37 @@ class Broken(msgspec.Struct, frozen=True):
 
 
 async def drive(
-    episode: Episode, around: SourcePeers, at_boundary: Callable[[Episode], Awaitable[None]]
+    episode: Episode, around: SourcePeers, work: Work, at_boundary: Callable[[Episode], None]
 ) -> Episode | Broken:
     """Run an episode from its boundary to its end.
 
-    `at_boundary` gets the episode after each step, and may wait. An episode that breaks, or is cancelled, has
-    its sessions ended before this returns.
+    `at_boundary` gets the episode after each step. While the door is closed the episode rests at a boundary,
+    and it neither ends nor breaks. One that breaks, or is cancelled, has its sessions ended before this
+    returns.
     """
     ended = False
     try:
         while episode.step < len(STEPS):
             step = STEPS[episode.step]
             try:
-                after = await step.run(episode, around)
+                after = await _run(step, episode, around, work)
             except PeerError as error:
+                await work.boundary(step.name)
                 return Broken(step.stage, f"{step.name}: {error}", error.passing)
             episode = replace(after, step=episode.step + 1)
-            await at_boundary(episode)
+            at_boundary(episode)
+            await work.boundary(f"after {step.name}")
         ended = True
         return episode
     finally:
         if not ended:
             with trio.CancelScope(shield=True):  # bounded inside
                 await end_sessions(episode, around)
+
+
+async def _run(step: Step, episode: Episode, around: SourcePeers, work: Work) -> Episode:
+    if step.kind == "wait":
+        work.busy(step.name)
+        return await step.run(episode, around)
+    async with work.resting(step.name):
+        return await step.run(episode, around)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from triocollect.errors import PeerError
 from triocollect.servers.cookies import renewed
 from triocollect.servers.environment.orders import Order, Stage, without_the_collectors
-from triocollect.servers.identity import identity_headers, model_path
+from triocollect.servers.identity import epoch_headers, identity_headers, model_path
 from triocollect.servers.peers import Peer, PeerReply
 
 CLOSE_GRACE_S: Final = 5.0
@@ -59,14 +59,14 @@ async def _seed(episode: Episode, around: SourcePeers) -> Episode:
 
 async def _open(episode: Episode, around: SourcePeers) -> Episode:
     opening = {"agent": around.agent_name, "cookie": episode.cookie}
-    headers = identity_headers(episode.order.episode)
-    await around.agent.post("/v1/agent_sessions", msgspec.json.encode(opening), headers)
+    await around.agent.post("/v1/agent_sessions", msgspec.json.encode(opening), _identity(episode))
     return episode
 
 
 async def _activate(episode: Episode, around: SourcePeers) -> Episode:
     params = episode.order.fields.get("responses_create_params", Raw(b"{}"))
-    reply = await around.agent.post(model_path(episode.order.episode), bytes(params), {})
+    headers = epoch_headers(episode.order.epoch)
+    reply = await around.agent.post(model_path(episode.order.episode), bytes(params), headers)
     cookie = renewed(episode.cookie, reply.cookie)
     return replace(episode, response=_fields(around.agent, reply), cookie=cookie)
 
@@ -84,10 +84,9 @@ async def end_sessions(episode: Episode, around: SourcePeers) -> Episode:
 
     Never raises PeerError: a server that cannot close takes no result away.
     """
-    identity = identity_headers(episode.order.episode)
     with trio.move_on_after(CLOSE_GRACE_S) as patience:
         for peer, path, headers in (
-            (around.agent, "/v1/agent_sessions/close", identity),
+            (around.agent, "/v1/agent_sessions/close", _identity(episode)),
             (around.resources, "/close_session", _headers(episode)),
         ):
             try:
@@ -108,8 +107,12 @@ STEPS: Final = (
 )
 
 
+def _identity(episode: Episode) -> dict[str, str]:
+    return identity_headers(episode.order.episode, episode.order.epoch)
+
+
 def _headers(episode: Episode) -> Mapping[str, str]:
-    headers = identity_headers(episode.order.episode)
+    headers = _identity(episode)
     return headers if episode.cookie is None else {**headers, "cookie": episode.cookie}
 
 

@@ -8,10 +8,12 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from triocollect.protocol.ids import EpisodeId, RowKey, rollout_id_fault
+from triocollect.servers.states import digest_of
 
 Stage: TypeAlias = Literal["admission", "seed", "agent", "verification", "cleanup"]
 
 MAX_REASON: Final = 2000  # characters
+OF_ONE_ATTEMPT: Final = frozenset({"_ng_attempt_index", "reuse_cached_deliverable"})  # Gym 0.7.0
 COLLECTORS_OWN: Final = ("ng_trajectory", "ng_model_call_capture", "ng_perf")  # and whatever begins with _ng_
 
 
@@ -19,12 +21,16 @@ class Order(msgspec.Struct, frozen=True):
     """One /run: whose it is, from which source, and the row's fields as they came.
 
     `task_id` is that of an episode request and UNSET for a flat row; it decides the shape of the reply.
+    `nameless`: the row does not say whose it is, so it got a name that nobody else knows. `epoch`: which of
+    the collectors of a checkpoint directory asks, if it says so.
     """
 
     episode: EpisodeId
     source: str
     fields: dict[str, Raw]
     task_id: Raw | UnsetType = UNSET
+    nameless: bool = False
+    epoch: int | None = None
 
 
 class _AgentRef(msgspec.Struct, frozen=True):
@@ -91,7 +97,19 @@ def parse_order(body: bytes, sources: Collection[str]) -> Order:
     flat = msgspec.json.decode(body, type=_Flat)
     agent = None if flat.agent_ref is None else flat.agent_ref.name
     source = _source(agent or flat.server or flat.task_source, sources)
-    return Order(_flat_episode(flat), source, msgspec.json.decode(body, type=dict[str, Raw]))
+    fields = msgspec.json.decode(body, type=dict[str, Raw])
+    name = _flat_name(flat)
+    episode = _checked(EpisodeId(uuid.uuid4().hex if name is None else name, flat.attempt or 0))
+    return Order(episode, source, fields, nameless=name is None)
+
+
+def task_digest(order: Order) -> str:
+    """Hex sha256 of what is asked for, the same for every attempt at it."""
+    named = {name: value for name, value in order.fields.items() if name not in OF_ONE_ATTEMPT}
+    source = Raw(msgspec.json.encode((order.source, order.episode.rollout_id)))
+    task_id = Raw(b"null") if order.task_id is UNSET else order.task_id
+    # A row's own fields cannot be confused with these two, whatever they are called.
+    return digest_of({f".{name}": value for name, value in named.items()} | {"of": source, "task": task_id})
 
 
 def without_the_collectors(fields: dict[str, Raw]) -> dict[str, Raw]:
@@ -114,15 +132,13 @@ def _episode_order(request: _Request, sources: Collection[str]) -> Order:
     return Order(request.episode_id, source, fields, request.task.task_id)
 
 
-def _flat_episode(flat: _Flat) -> EpisodeId:
-    """A row's episode; one that says nothing of itself gets a name of its own."""
+def _flat_name(flat: _Flat) -> str | None:
+    """The rollout id of a row, if it says anything of itself."""
     if flat.rollout_id is not None:
-        name = flat.rollout_id
-    elif flat.task is not None and flat.rollout is not None:
-        name = str(RowKey(flat.task, flat.rollout))
-    else:
-        name = uuid.uuid4().hex
-    return _checked(EpisodeId(name, flat.attempt or 0))
+        return flat.rollout_id
+    if flat.task is not None and flat.rollout is not None:
+        return str(RowKey(flat.task, flat.rollout))
+    return None
 
 
 def _checked(episode: EpisodeId) -> EpisodeId:

@@ -10,26 +10,49 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
+from triocollect.participant import Admission
 from triocollect.protocol.ids import EpisodeId
-from triocollect.protocol.refusals import Code
-from triocollect.servers.identity import CAPTURE_KEY
-from triocollect.servers.model.calls import Call, Calls
+from triocollect.protocol.refusals import Code, Refusal
+from triocollect.servers.identity import CALL_ID, CAPTURE_KEY, PARENT_CALL, epoch_of
+from triocollect.servers.model.calls import Call
+from triocollect.servers.model.capture import Capture
 from triocollect.servers.model.upstream import respond
 from triocollect.servers.peers import Connect, Peer, network
-from triocollect.servers.replies import attended, refusal
+from triocollect.servers.replies import attended, refusal, refused
+from triocollect.servers.states import digest_of
+from triocollect.servers.taking_part import CheckpointSettings, instance_of, take_part
+
+SENDING: Final = "its answer is being sent"
+SUCCESS: Final = 200
 
 
 class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where policy calls go: `worker_url` is a base URL, to which `/responses` is added."""
+    """Where policy calls go: `worker_url` is a base URL, to which `/responses` is added.
+
+    `checkpoint`: how it takes part in checkpoints; None: not at all.
+    """
 
     worker_url: str
     model: str | None = None  # replaces the request's own `model`
     api_key: str | None = None
+    checkpoint: CheckpointSettings | None = None
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    episode: EpisodeId | None
+    epoch: int | None
+    parent: str | None
+    params: dict[str, Raw]
 
 
 class ModelServer:
-    """Policy calls, each admitted, forwarded and delivered."""
+    """POST [/ng-rollout/<capture key>]/v1/responses: the Response object, never a stream.
+
+    A plain ASGI application, because a call is over only when its answer is sent. While the door is closed
+    calls wait before it, those admitted run on, and finished answers are held.
+    """
 
     def __init__(self, settings: ModelSettings, worker: Peer) -> None:
         self._model: Final = settings.model
@@ -37,35 +60,70 @@ class ModelServer:
         self._headers: Final = (
             {} if settings.api_key is None else {"authorization": f"Bearer {settings.api_key}"}
         )
-        self.calls: Final = Calls()
+        self._keeps_account: Final = settings.checkpoint is not None
+        self._admission: Final = Admission()
+        self.capture: Final = Capture(instance_of(settings.checkpoint, "model"), self._admission)
 
-    async def respond(self, request: Request) -> Response:
-        """POST [/ng-rollout/<capture key>]/v1/responses: the Response object, never a stream."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One policy call."""
+        request = Request(scope, receive)
+        asked = await self._asked(request)
+        if isinstance(asked, Response):
+            await asked(scope, receive, send)
+            return
+        work = await self._admission.admit(asked.episode, None, epoch=asked.epoch)
+        if isinstance(work, Refusal):
+            await refused(work)(scope, receive, send)
+            return
+        with work:
+            call = self._admitted(asked)
+            try:
+                reply = await attended(request, self._admission, lambda: self._generate(call))
+                await self._admission.until_open()
+                work.busy(SENDING)
+                if self._keeps_account and reply.status_code == SUCCESS:
+                    self.capture.deliver(call, bytes(reply.body))
+                await reply(scope, receive, send)
+            finally:
+                self.capture.calls.leave(call)
+        if work.retired and work.why != SENDING and asked.episode is not None:
+            gone = refusal(Code.RETIRED, f"{asked.episode.capture_key} was retired during the call")
+            await gone(scope, receive, send)
+
+    async def _asked(self, request: Request) -> _Asked | Response:
         body = await request.body()
         key: str | None = request.path_params.get("key")
+        if key is None and self._keeps_account:
+            return refusal(Code.ROLLOUT_ID_REQUIRED, "ask under /ng-rollout/<capture key>/v1/responses")
         try:
-            episode = None if key is None else EpisodeId.parse(key)
-            order = self._in_worker_words(body)
+            return _Asked(
+                episode=None if key is None else EpisodeId.parse(key),
+                epoch=epoch_of(request.headers),
+                parent=request.headers.get(PARENT_CALL),
+                params=msgspec.json.decode(body, type=dict[str, Raw]),
+            )
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             return refusal(Code.BAD_REQUEST, str(error))
-        call = self.calls.admit(episode, order)
-        try:
-            return await attended(request, lambda: self._deliver(call))
-        finally:
-            self.calls.leave(call)
 
-    def _in_worker_words(self, body: bytes) -> bytes:
-        params = msgspec.json.decode(body, type=dict[str, Raw])
-        params["stream"] = Raw(b"true")
+    def _admitted(self, asked: _Asked) -> Call:
+        order = self._in_worker_words(asked.params)
+        if not self._keeps_account or asked.episode is None:
+            return self.capture.calls.admit(asked.episode, order)
+        self.capture.admit(asked.episode, asked.parent)
+        return self.capture.calls.admit(asked.episode, order, asked.parent, digest_of(asked.params))
+
+    def _in_worker_words(self, asked: dict[str, Raw]) -> bytes:
+        params = {**asked, "stream": Raw(b"true")}
         if self._model is not None:
             params["model"] = Raw(msgspec.json.encode(self._model))
         return msgspec.json.encode(params)
 
-    async def _deliver(self, call: Call) -> Response:
+    async def _generate(self, call: Call) -> Response:
         headers = self._headers
         if call.episode is not None:
             headers = {**headers, CAPTURE_KEY: call.episode.capture_key}
-        return Response(await respond(self._worker, call, headers), media_type="application/json")
+        response = await respond(self._worker, call, headers)
+        return Response(response, media_type="application/json", headers={CALL_ID: call.id})
 
 
 def build_app(settings: ModelSettings, connect: Connect = network) -> Starlette:
@@ -79,7 +137,9 @@ def build_app(settings: ModelSettings, connect: Connect = network) -> Starlette:
         await worker.aclose()
 
     routes = [
-        Route("/v1/responses", server.respond, methods=["POST"]),
-        Route("/ng-rollout/{key}/v1/responses", server.respond, methods=["POST"]),
+        Route("/v1/responses", server, methods=["POST"]),
+        Route("/ng-rollout/{key}/v1/responses", server, methods=["POST"]),
     ]
-    return Starlette(routes=routes, lifespan=lifespan)
+    app = Starlette(routes=routes, lifespan=lifespan)
+    take_part(app, server.capture, server.capture.admission, settings.checkpoint)
+    return app

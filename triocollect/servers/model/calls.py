@@ -10,11 +10,16 @@ from triocollect.protocol.ids import EpisodeId
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One policy call: whose it is (None: nobody's) and what is asked, already in the worker's words."""
+    """One policy call: whose it is (None: nobody's) and what is asked, already in the worker's words.
+
+    `parent` is the call that its caller knew last, `request_sha256` the digest of what was asked.
+    """
 
     id: str
     episode: EpisodeId | None
     request: bytes
+    parent: str | None = None
+    request_sha256: str = ""
 
 
 class Calls:
@@ -28,9 +33,11 @@ class Calls:
         """The calls under way, by id."""
         return self._serving
 
-    def admit(self, episode: EpisodeId | None, request: bytes) -> Call:
+    def admit(
+        self, episode: EpisodeId | None, request: bytes, parent: str | None = None, request_sha256: str = ""
+    ) -> Call:
         """A new call with an id of its own."""
-        call = Call(uuid.uuid4().hex, episode, request)
+        call = Call(uuid.uuid4().hex, episode, request, parent, request_sha256)
         self._serving[call.id] = call
         return call
 

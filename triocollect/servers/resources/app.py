@@ -16,15 +16,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from triocollect.errors import ConfigError
+from triocollect.participant import Admission
 from triocollect.protocol.ids import EpisodeId, rollout_id_fault
-from triocollect.protocol.refusals import Code
-from triocollect.servers.identity import episode_of
-from triocollect.servers.replies import broken, json_reply, refusal
+from triocollect.protocol.refusals import Code, Refusal
+from triocollect.servers.identity import episode_of, epoch_of
+from triocollect.servers.replies import Gone, broken, json_reply, refusal, refused
 from triocollect.servers.resources import counter, exact_match, numeric
 from triocollect.servers.resources.answer import final_answer
 from triocollect.servers.resources.effects import Effect, Record, recorder
-from triocollect.servers.resources.sessions import Session, Sessions
+from triocollect.servers.resources.open_sessions import OpenSessions
+from triocollect.servers.resources.sessions import Session
 from triocollect.servers.resources.source import Source, Verifier
+from triocollect.servers.taking_part import CheckpointSettings, instance_of, take_part
 
 S = TypeVar("S")
 Handler = Callable[[Request], Awaitable[Response]]
@@ -34,11 +37,15 @@ NO_ARGUMENTS: Final = b"{}"
 
 
 class ResourcesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`name`: this instance. `source`: which verifier or environment, one of `SOURCES`."""
+    """`name`: this instance. `source`: which verifier or environment, one of `SOURCES`.
+
+    `checkpoint`: how it takes part in checkpoints; None: not at all.
+    """
 
     name: str
     source: str
     effects_file: str | None = None
+    checkpoint: CheckpointSettings | None = None
 
 
 class _Verdict(msgspec.Struct, frozen=True):
@@ -76,7 +83,10 @@ def build_app(settings: ResourcesSettings) -> Starlette:
 class _Server(Generic[S]):
     def __init__(self, settings: ResourcesSettings, source: Source[S]) -> None:
         self._source = source
-        self._sessions: Sessions[S] = Sessions()
+        self._admission = Admission()
+        self.sessions = OpenSessions(
+            instance_of(settings.checkpoint, settings.name), self._admission, source.mode, source.state_type
+        )
         self._record: Record[S] = recorder(settings.effects_file)
         self._cookie = f"Resources___{settings.name}"
 
@@ -85,14 +95,7 @@ class _Server(Generic[S]):
         episode = _episode_of_headers(request) or _episode_of_row(row)
         if episode is None:
             return _no_identity("neither x-rollout-id nor the row's own indices say whose session this is")
-        state = self._source.begin()
-        self._record(Effect(episode.rollout_id, episode.attempt, "seed", Raw(NO_ARGUMENTS), state))
-        session = self._sessions.open(episode, state)
-        response = json_reply({})
-        response.set_cookie(
-            self._cookie, session.cookie, max_age=COOKIE_LIFE_S, httponly=True, samesite="lax"
-        )
-        return response
+        return await self._at_work(request, episode, "seed_session", lambda: self._seeded(episode))
 
     async def call(self, request: Request) -> Response:
         tool = request.path_params["tool"]
@@ -100,6 +103,43 @@ class _Server(Generic[S]):
             known = ", ".join(sorted(self._source.tools)) or "none"
             return refusal(Code.UNKNOWN_TOOL, f"there is no tool {tool!r}; tools: {known}")
         arguments = await request.body() or NO_ARGUMENTS
+        episode = _episode_of_headers(request)
+        return await self._at_work(request, episode, tool, lambda: self._called(request, tool, arguments))
+
+    async def verify(self, request: Request) -> Response:
+        """Judging changes nothing, so it can be done twice and keeps no checkpoint waiting."""
+        body = await request.body()
+        episode = _episode_of_headers(request)
+        return await self._at_work(request, episode, None, lambda: self._verified(request, body))
+
+    async def close(self, request: Request) -> Response:
+        """Closing what is closed already changes nothing, so that it can be repeated. It never waits."""
+        if (session := self._session(request)) is not None:
+            self.sessions.end(session)
+        return json_reply({})
+
+    async def _at_work(
+        self, request: Request, episode: EpisodeId | None, why: str | None, act: Callable[[], Response]
+    ) -> Response:
+        """What `act` answers, in one step with the admission."""
+        work = await self._admission.admit(episode, why, epoch=_epoch_of_headers(request))
+        if isinstance(work, Refusal):
+            return refused(work)
+        with work:
+            return act()
+        return Gone()  # to one that is retired
+
+    def _seeded(self, episode: EpisodeId) -> Response:
+        state = self._source.begin()
+        self._record(Effect(episode.rollout_id, episode.attempt, "seed", Raw(NO_ARGUMENTS), state))
+        session = self.sessions.begin(episode, state)
+        response = json_reply({})
+        response.set_cookie(
+            self._cookie, session.cookie, max_age=COOKIE_LIFE_S, httponly=True, samesite="lax"
+        )
+        return response
+
+    def _called(self, request: Request, tool: str, arguments: bytes) -> Response:
         if (session := self._session(request)) is None:
             return _no_identity("no open session has this identity or cookie; POST /seed_session first")
         step = self._source.call(session.state, tool, arguments)
@@ -109,22 +149,15 @@ class _Server(Generic[S]):
             session.state = step.state
         return json_reply({"output": step.output})
 
-    async def verify(self, request: Request) -> Response:
-        body = await request.body()
+    def _verified(self, request: Request, body: bytes) -> Response:
         if (session := self._session(request)) is None:
             return _no_identity("no open session has this identity or cookie; POST /seed_session first")
         fields: dict[str, object] = dict(_decode_fields(body))
         verdict = self._source.verify(session.state, final_answer(body), body)
         return json_reply(fields | msgspec.structs.asdict(_Verdict(verdict.reward)) | verdict.details)
 
-    async def close(self, request: Request) -> Response:
-        """Closing what is closed already changes nothing, so that it can be repeated."""
-        if (session := self._session(request)) is not None:
-            self._sessions.close(session)
-        return json_reply({})
-
     def _session(self, request: Request) -> Session[S] | None:
-        return self._sessions.find(_episode_of_headers(request), request.cookies.get(self._cookie))
+        return self.sessions.find(_episode_of_headers(request), request.cookies.get(self._cookie))
 
 
 def _mount(settings: ResourcesSettings, source: Source[S]) -> Starlette:
@@ -136,7 +169,9 @@ def _mount(settings: ResourcesSettings, source: Source[S]) -> Starlette:
         "/{tool}": server.call,
     }
     own = [Route(path, _judged(handler), methods=["POST"]) for path, handler in routes.items()]
-    return Starlette(routes=own)
+    app = Starlette(routes=own)
+    take_part(app, server.sessions, server.sessions.admission, settings.checkpoint)
+    return app
 
 
 SOURCES: Final[Mapping[str, Callable[[ResourcesSettings], Starlette]]] = {
@@ -149,6 +184,13 @@ SOURCES: Final[Mapping[str, Callable[[ResourcesSettings], Starlette]]] = {
 def _episode_of_headers(request: Request) -> EpisodeId | None:
     try:
         return episode_of(request.headers)
+    except ValueError as fault:
+        raise msgspec.ValidationError(str(fault)) from None
+
+
+def _epoch_of_headers(request: Request) -> int | None:
+    try:
+        return epoch_of(request.headers)
     except ValueError as fault:
         raise msgspec.ValidationError(str(fault)) from None
 

@@ -9,6 +9,7 @@ from typing import Annotated, Final, final
 
 import msgspec
 
+from triocollect.protocol.messages import Mode
 from triocollect.servers.resources import numeric
 from triocollect.servers.resources.source import Step, Verdict
 
@@ -75,6 +76,8 @@ def verify(counter: Counter, answer: str, expected_change: int | None) -> Verdic
 class CounterSource:
     """The counter as a source."""
 
+    mode: Mode = "exported"
+    state_type = Counter
     tools: frozenset[str] = frozenset({"increment", "decrement", "get_value"})
 
     def begin(self) -> Counter:

@@ -1,6 +1,7 @@
 """The sessions of one resources server, found by their episode or by the cookie they were given."""
 
 import secrets
+from collections.abc import Iterator
 from typing import Final, Generic, TypeVar, final
 
 import msgspec
@@ -33,12 +34,18 @@ class Sessions(Generic[S]):
     def __len__(self) -> int:
         return len(self._by_episode)
 
+    def __iter__(self) -> Iterator[Session[S]]:
+        return iter(tuple(self._by_episode.values()))
+
     def open(self, episode: EpisodeId, state: S) -> Session[S]:
         """A fresh session; an earlier one of the same episode is gone, as with Gym 0.7.0's servers."""
-        if (earlier := self._by_episode.get(episode)) is not None:
+        return self.put(Session(episode, secrets.token_urlsafe(16), state))
+
+    def put(self, session: Session[S]) -> Session[S]:
+        """Open a session as it was, cookie and all, in place of one of the same episode."""
+        if (earlier := self._by_episode.get(session.episode)) is not None:
             self.close(earlier)
-        session = Session(episode, secrets.token_urlsafe(16), state)
-        self._by_episode[episode] = self._by_cookie[session.cookie] = session
+        self._by_episode[session.episode] = self._by_cookie[session.cookie] = session
         if len(self) > self._most:
             self.close(next(iter(self._by_episode.values())))
         return session

@@ -9,6 +9,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar, final
 
 import msgspec
 
+from triocollect.protocol.messages import Mode
 from triocollect.protocol.values import Json, JsonObject
 
 S = TypeVar("S")
@@ -33,6 +34,16 @@ class Source(Protocol[S]):
     """One verifier or environment. Bodies come as they arrived; msgspec.DecodeError tells what is wrong."""
 
     @property
+    def mode(self) -> Mode:
+        """What a checkpoint takes of a session: its state, or only that it is open."""
+        ...
+
+    @property
+    def state_type(self) -> type[S]:
+        """Of what a session's state is read back as."""
+        ...
+
+    @property
     def tools(self) -> frozenset[str]:
         """Names of the tools; none of them is a name of the server's own routes."""
         ...
@@ -54,6 +65,8 @@ class Source(Protocol[S]):
 class Verifier(Generic[RowT]):
     """A source that judges by the row alone: no tools, no state."""
 
+    mode: Mode = "stateless"
+    state_type: type[None] = type(None)
     tools: frozenset[str] = frozenset()
 
     def __init__(self, row_type: type[RowT], judge: Callable[[str, RowT], Verdict]) -> None:
