@@ -49,7 +49,12 @@ class Process(NamedTuple):
 
 @frozen(kw_only=True)
 class Plan:
-    """A deployment that is not started yet. `ports`: by process name; those not named are picked freely."""
+    """A deployment that is not started yet. `ports`: by process name; those not named are picked freely.
+
+    With a `checkpoint_dir` and a `control_token`, which the collector has to show, the servers take part in
+    checkpoints. `tokens_per_s` and `hold` are the scripted worker's: how fast it generates (None: at once),
+    and whether it holds everything back until it is told otherwise.
+    """
 
     sources: tuple[str, ...]
     model: str | None = None
@@ -58,6 +63,10 @@ class Plan:
     effects_dir: Path | None = None  # where stateful environments write what was done to them
     host: str = "127.0.0.1"
     ports: Mapping[str, int] = field(factory=dict)
+    checkpoint_dir: Path | None = None
+    control_token: str | None = field(default=None, repr=False)
+    tokens_per_s: float | None = None
+    hold: bool = False
 
     @property
     def processes(self) -> tuple[Process, ...]:
@@ -133,6 +142,20 @@ def settings_of(
     plan: Plan, process: Process, addresses: Mapping[str, Address], api_key: str | None = None
 ) -> JsonObject:
     """What one process is told on its standard input, as its `Settings` reads it."""
+    settings = _own_settings(plan, process, addresses, api_key)
+    if plan.checkpoint_dir is None or plan.control_token is None or process.kind == "inference":
+        return settings
+    part: JsonObject = {
+        "token": plan.control_token,
+        "directory": str(plan.checkpoint_dir),
+        "instance": process.name,
+    }
+    return {**settings, "checkpoint": part}
+
+
+def _own_settings(
+    plan: Plan, process: Process, addresses: Mapping[str, Address], api_key: str | None
+) -> JsonObject:
     match process.kind:
         case "environment":
             return {
@@ -164,7 +187,7 @@ def settings_of(
             effects = None if plan.effects_dir is None else str(plan.effects_dir / f"{process.name}.jsonl")
             return {"name": process.name, "source": process.name, "effects_file": effects}
         case "inference":
-            return {}
+            return {"tokens_per_s": plan.tokens_per_s, "hold": plan.hold}
 
 
 def _source_of(name: str) -> str | None:
