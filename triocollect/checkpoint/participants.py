@@ -22,8 +22,10 @@ T = TypeVar("T")
 
 def budget_ms() -> int:
     """What is left for a call, less a tenth, so that its answer comes while the caller still listens."""
-    left_s = trio.current_effective_deadline() - trio.current_time()
-    return max(LEAST_BUDGET_MS, int(min(left_s, LONGEST_S) * 900))
+    left_s = (
+        trio.current_effective_deadline() - trio.current_time()
+    )  # -inf where a cancellation is on its way
+    return max(LEAST_BUDGET_MS, int(min(max(left_s, 0.0), LONGEST_S) * 900))
 
 
 class Participant:
