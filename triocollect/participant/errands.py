@@ -13,6 +13,8 @@ from triocollect.protocol.refusals import Code
 
 _log: Final = logging.getLogger("triocollect.participant")
 
+_ENDING: Final = Refuse(Code.COORDINATOR_UNAVAILABLE, "the server is ending")
+
 A = TypeVar("A")
 
 
@@ -23,7 +25,7 @@ class Errand(Generic[A]):
     def __init__(self, tasks: TaskGroup, work: Callable[[], Awaitable[A | Refuse]]) -> None:
         self._work: Final = work
         self._done: Final = anyio.Event()
-        self._result: A | Refuse | None = None
+        self._result: A | Refuse = _ENDING
         tasks.start_soon(self._run)
 
     @property
@@ -34,8 +36,6 @@ class Errand(Generic[A]):
     async def result(self) -> A | Refuse:
         """What came of it. Waiting may be cancelled; the work goes on."""
         await self._done.wait()
-        if self._result is None:
-            return Refuse(Code.COORDINATOR_UNAVAILABLE, "the server is ending")
         return self._result
 
     async def _run(self) -> None:
