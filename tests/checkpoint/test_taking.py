@@ -391,3 +391,16 @@ async def test_a_strange_answer_fails_the_checkpoint_and_names_who_gave_it(
         assert taken.reason.startswith("model one at http://model: ")
         assert len(taken.reason) < 600
         assert here.all_open
+
+
+async def test_a_call_says_what_is_left_less_a_tenth_and_at_least_a_second(tmp_path, autojump_clock):
+    async with world(tmp_path, timeout_s=100) as here:
+        here.fly(0)
+        await here.take(timeout_s=100)
+        await here.take(timeout_s=1)
+        calls = [body for call, body in here.network.sent if call == "environment prepare"]
+        assert [(call["budget_ms"], call["lease_ms"], call["operation"]) for call in calls] == [
+            (90_000, 200_000, 1),
+            (1000, 200_000, 2),
+        ]
+        assert [body["stop"] for call, body in here.network.sent if "commit" in call] == [False] * 8

@@ -3,6 +3,7 @@
 from contextlib import asynccontextmanager
 
 import httpx
+import msgspec
 import trio
 
 from tests.participant.harness import inline
@@ -117,7 +118,7 @@ class Network(httpx.AsyncBaseTransport):
         self._nursery, self._root = nursery, root
         self.planes: dict[str, httpx.AsyncBaseTransport] = {}
         self.heard: list[str] = []
-        self.budgets: list[int] = []
+        self.sent: list[tuple[str, dict[str, object]]] = []
         self.faults: dict[str, list[object]] = {}
 
     async def mount(self, host, server):
@@ -131,6 +132,8 @@ class Network(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request):
         call = f"{request.url.host} {request.url.path.rpartition('/')[2]}"
         self.heard.append(call)
+        if request.method == "POST":
+            self.sent.append((call, msgspec.json.decode(request.content)))
         pending = self.faults.get(call)
         fault = pending.pop(0) if pending else None
         if callable(fault):
@@ -235,6 +238,13 @@ class World:
             clock=lambda: "2030-01-01T00:00:00Z",
         )
         self.network.heard.clear()
+        self.network.sent.clear()
+
+    def know(self, tried):
+        """The highest attempts that earlier runs have used."""
+        self.air.ledger = Ledger(tried)
+        for participant in self.coordination.participants:
+            participant.restarted = self.air.ledger.tear
 
     def _confirm(self):
         if self.taken_over is not None:

@@ -6,11 +6,12 @@ from typing import Final
 import trio
 
 from triocollect.checkpoint.operation import CLOSING, Common, Operation
-from triocollect.checkpoint.participants import Participant, each
+from triocollect.checkpoint.participants import Participant, each, settle
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import Blocker, Commit, Committed, Prepare, Prepared, PrepareReport
 
 _PAUSE_S: Final = 0.2  # a participant that answers "preparing" without waiting is not asked in a loop
+_LATE_QUESTION_S: Final = 1.0
 _NAMED: Final = 5  # blockers of one participant that a sentence names
 
 
@@ -52,6 +53,17 @@ class Cutting(Operation):
             if participant in self._reports
             for blocker in self._reports[participant].blockers
         )
+
+    async def ask_unready(self) -> None:
+        """Hear what keeps those that have not answered yet: their prepare was given up before they could."""
+
+        async def one(participant: Participant) -> None:
+            report = (await participant.status()).report
+            if report is not None:
+                self._reports[participant] = report
+
+        with trio.move_on_after(_LATE_QUESTION_S):
+            await settle([one for one in self._unready() if one not in self._reports], one)
 
     def why_not_ready(self) -> str:
         """Who is waited for, and for what, in a sentence."""

@@ -12,8 +12,11 @@ from triocollect.checkpoint.participants import Participant
 from triocollect.errors import ControlError, UsageError
 from triocollect.protocol.messages import VERSION, Capabilities, Kind, Status
 from triocollect.protocol.refusals import Code
+from triocollect.transport import Transport
 
 PATIENCE_S: Final = 2.0
+CONNECT_S: Final = 10.0
+MOST_REPLY_BYTES: Final = 64 << 20  # of a control call
 _AGAIN_S: Final = 0.1  # between two questions to a server that is not there yet
 _TAKES_NO_PART: Final = frozenset({404, 405, 501})
 _TOKEN_IS_WRONG: Final = frozenset({401, 403})
@@ -33,14 +36,14 @@ class Found(msgspec.Struct, frozen=True):
     status: Status
 
 
-def control_client(token: str, transport: httpx.AsyncBaseTransport) -> httpx.AsyncClient:
-    """The client of all control calls. The transport is theirs alone, so rows never make them wait.
+def control_client(token: str, transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
+    """The client of all control calls, with connections of its own, so rows never make them wait.
 
-    The caller's cancel scopes are the only deadlines.
+    The caller's cancel scopes are the only deadlines. `transport` replaces the network.
     """
     return httpx.AsyncClient(
-        transport=transport,
-        headers={"authorization": f"Bearer {token}"},
+        transport=transport or Transport(connect_timeout_s=CONNECT_S, max_reply_bytes=MOST_REPLY_BYTES),
+        headers={"authorization": f"Bearer {token}", "accept-encoding": "identity"},
         timeout=None,  # noqa: S113  # see above
         follow_redirects=False,
         trust_env=False,

@@ -10,7 +10,6 @@ from triocollect.errors import ControlError
 from triocollect.protocol.messages import PREFIX, Answer
 from triocollect.protocol.refusals import Code, Refusal, RefusalBody
 
-MOST_REPLY_BYTES: Final = 64 << 20
 _PASSING_CODES: Final = frozenset({Code.BUSY, Code.COORDINATOR_UNAVAILABLE, Code.DEADLINE_EXCEEDED})
 _PASSING_STATUSES: Final = frozenset({429, 502, 503, 504})
 _QUOTED: Final = 200  # characters of a strange reply that are shown
@@ -66,17 +65,14 @@ class Line:
     async def _exchange(self, route: str, body: bytes | None) -> tuple[int, bytes]:
         method = "GET" if body is None else "POST"
         headers = None if body is None else {"content-type": "application/json"}
-        url, data = f"{self.url}{PREFIX}/{route}", bytearray()
         try:
-            async with self.client.stream(method, url, content=body, headers=headers) as response:
-                async for piece in response.aiter_bytes():
-                    data += piece
-                    if len(data) > MOST_REPLY_BYTES:
-                        raise self._fault(f"answered {route} with more than {MOST_REPLY_BYTES} bytes")
-                return response.status_code, bytes(data)
+            response = await self.client.request(
+                method, f"{self.url}{PREFIX}/{route}", content=body, headers=headers
+            )
         except httpx.RequestError as error:
             why = str(error) or type(error).__name__
             raise UnansweredError(f"{route} brought no answer: {why}", participant=self.who) from error
+        return response.status_code, response.content
 
     def _fault(self, what: str) -> ControlError:
         return ControlError(what, participant=self.who)

@@ -1,8 +1,6 @@
 """The signals of a run, as orders."""
 
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import trio
 
@@ -14,12 +12,12 @@ async def listen_for_signals(
 ) -> None:
     """A service: TERM stops, USR1 takes a checkpoint, INT stops and, sent again, leaves. Main thread only.
 
-    A USR1 kills nobody, before, while and after the handlers change: it is ignored underneath.
+    What was there before is put back at the end, but a USR1 that would have killed is ignored from now on:
+    one that came at the last moment is delivered again afterwards.
     """
-    with (
-        _usr1_ignored(),
-        trio.open_signal_receiver(signal.SIGTERM, signal.SIGUSR1, signal.SIGINT) as arrivals,
-    ):
+    if signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGUSR1, signal.SIGINT) as arrivals:
         task_status.started()
         async for number in arrivals:
             hear(inbox, number)
@@ -33,12 +31,3 @@ def hear(inbox: Inbox, number: int) -> None:
         inbox.interrupt(trio.current_time())
     elif number == signal.SIGUSR1:
         inbox.checkpoint("signal")
-
-
-@contextmanager
-def _usr1_ignored() -> Iterator[None]:
-    before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGUSR1, before)

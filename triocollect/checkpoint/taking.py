@@ -88,7 +88,7 @@ class _Taking:
             self._fault = str(error)
             return
         if scope.cancelled_caught and self._publication is None:
-            self._fault = self._why_late(trio.current_time() - began)
+            self._fault = await self._why_late(trio.current_time() - began)
 
     async def _phases(self) -> None:
         crew, cutting, laps = self._crew, self._cutting, self._laps
@@ -233,9 +233,10 @@ class _Taking:
             stopped=self._under_way.is_stop,
         )
 
-    def _why_late(self, seconds: float) -> str:
+    async def _why_late(self, seconds: float) -> str:
         if self._under_way.given_up:
             return "it was given up"
+        await self._cutting.ask_unready()
         if waiting := self._cutting.why_not_ready():
             return f"not everything stood at a boundary within {seconds:.0f} s: {waiting}"
         return f"it was not done within {seconds:.0f} s"

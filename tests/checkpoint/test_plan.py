@@ -1,0 +1,56 @@
+"""What a restart continues, and as which attempt."""
+
+from triocollect.checkpoint.plan import Tried, plan
+from triocollect.protocol.ids import EpisodeId, RowKey
+from triocollect.protocol.messages import RestoredEpisode
+
+KEY = RowKey(0, 0)
+ROW = EpisodeId("0-0", 1)
+
+
+def planned(continued=(ROW,), **tried):
+    return plan(continued, {"0-0": Tried(key=KEY, **tried)} if tried else {})
+
+
+def test_a_row_in_flight_goes_on_as_its_next_attempt():
+    made = planned(highest=1, sent=1)
+    assert made.continued == {KEY: RestoredEpisode("0-0", 1, becomes=2)}
+    assert made.becoming == {KEY: EpisodeId("0-0", 2)}
+
+
+def test_attempts_used_since_the_checkpoint_are_not_used_again():
+    assert planned(highest=7, sent=7).continued[KEY].becomes == 8
+
+
+def test_the_checkpoints_own_attempt_is_used_whatever_the_files_say():
+    assert planned(highest=0).continued[KEY].becomes == 2
+
+
+def test_a_finished_row_is_not_continued():
+    made = planned()
+    assert (made.continued, made.left_out) == ({}, {ROW: "it is finished, or not among the rows"})
+
+
+def test_a_row_that_failed_with_an_answer_since_starts_from_its_input():
+    for replied in (1, 3):
+        made = planned(highest=3, sent=3, replied=replied)
+        assert made.continued == {}
+        assert "failed with an answer since" in made.left_out[ROW]
+
+
+def test_a_row_that_failed_with_an_answer_before_the_checkpoint_is_continued():
+    assert planned(highest=1, sent=1, replied=0).continued
+
+
+def test_a_row_that_was_given_up_without_an_answer_is_continued():
+    assert planned(highest=1, sent=1, replied=None).continued
+
+
+def test_what_was_sent_and_brought_no_answer_is_retired():
+    assert planned((), highest=2, sent=2).to_retire == {KEY: EpisodeId("0-0", 2)}
+    assert planned((), highest=2, sent=2, replied=1).to_retire == {KEY: EpisodeId("0-0", 2)}
+
+
+def test_a_row_that_replied_is_never_named_in_a_retire():
+    assert planned((), highest=2, sent=2, replied=2).to_retire == {}
+    assert planned((), highest=2, replied=2).to_retire == {}
