@@ -1,0 +1,138 @@
+"""One process at a time: flock on a file, taken before anything is changed."""
+
+import errno
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import trio
+from attrs import frozen
+
+from triocollect.durable import open_append
+from triocollect.errors import LockedError, StorageError, UsageError
+
+_POLL_S: Final = 0.2
+_WRONG_PLACE: Final = {
+    errno.EISDIR,
+    errno.ENOTDIR,
+    errno.ENOENT,
+    errno.EEXIST,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+}
+_NOT_SUPPORTED: Final = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
+
+
+@frozen
+class Locked:
+    """A file, open for appending and ours. `created`: it was not there before."""
+
+    path: Path
+    descriptor: int
+    created: bool
+
+    def back_out(self) -> None:
+        """Leave the folder as it was found: a file that we made and never used goes again."""
+        if self.created and os.fstat(self.descriptor).st_size == 0:
+            self.path.unlink(missing_ok=True)
+
+
+@frozen(kw_only=True)
+class Lockable:
+    """A file to lock, and how to speak of it.
+
+    `option` and `named` are what the user said, `noun` what to name instead where that cannot be; `in_use`
+    goes on with who holds it: `holder`, unless the kernel knows better.
+    """
+
+    path: Path
+    option: str
+    named: Path
+    noun: str = "file"
+    in_use: str
+    holder: Callable[[], str] = lambda: "another collector"
+    mode: int = 0o666
+
+    async def lock(self, *, wait_s: float | None, warn: Callable[[str], None]) -> Locked:
+        """Open and lock; wait up to `wait_s` seconds for whoever holds it (None: not at all).
+
+        The lock goes with the last descriptor, so it ends with the process however that ends. Where the file
+        system has no locks (Lustre without `-o flock`), says so once and goes on: refusing would be for ever.
+        Raises LockedError naming the holder, UsageError or StorageError where the file cannot be opened.
+        """
+        with trio.move_on_after(wait_s or 0) as patience:
+            while True:
+                locked = self._try(warn)
+                if locked is not None:
+                    return locked
+                if not wait_s:
+                    break
+                await trio.sleep(_POLL_S)
+        waited = f" (waited {wait_s:g} s)" if wait_s and patience.cancelled_caught else ""
+        raise LockedError(
+            f"{self.in_use} {_known_holder(self.path) or self.holder()}{waited}; wait for it or stop it. "
+            "--wait-for-lock SECONDS waits"
+        )
+
+    def unusable(self, error: OSError) -> UsageError | StorageError:
+        """What to raise where the place cannot be written to: the user's mistake, or the disk's."""
+        if error.errno in _WRONG_PLACE:
+            return UsageError(
+                f"{self.option}: cannot write to {self.named}: {error.strerror}; name another {self.noun}"
+            )
+        return StorageError(f"cannot open {self.path}: {error.strerror}", path=str(self.path))
+
+    def _try(self, warn: Callable[[str], None]) -> Locked | None:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            created = not self.path.exists()
+            descriptor = open_append(self.path, self.mode)
+        except OSError as error:
+            raise self.unusable(error) from error
+        try:
+            hold(descriptor)
+        except OSError as error:
+            if error.errno not in _NOT_SUPPORTED:
+                os.close(descriptor)
+                return None
+            warn(
+                f"{self.path}: this file system has no locks ({error.strerror}); "
+                "make sure only one collector runs"
+            )
+            return Locked(self.path, descriptor, created)
+        if not _is_still(self.path, descriptor):  # whoever held it took the file away, or put another there
+            os.close(descriptor)
+            return self._try(warn)
+        return Locked(self.path, descriptor, created)
+
+
+def hold(descriptor: int) -> None:
+    """Lock an open file, or raise OSError at once."""
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    ours = os.fstat(descriptor)
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    return (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
+
+
+def _known_holder(path: Path) -> str | None:
+    """The kernel's word on who holds the lock; another host's is not in it."""
+    try:
+        inode = path.stat().st_ino
+        for line in Path("/proc/locks").read_text().splitlines():
+            fields = line.split()
+            if "FLOCK" in fields and fields[-3].endswith(f":{inode}"):
+                return f"another collector, process {fields[4]} on {os.uname().nodename}"
+    except (OSError, IndexError):
+        pass
+    return None
