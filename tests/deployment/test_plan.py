@@ -73,5 +73,27 @@ def test_effects_go_where_they_are_wanted():
     assert told == {"name": "counter", "source": "counter", "effects_file": "effects/counter.jsonl"}
 
 
+@pytest.mark.parametrize("kind", ["environment", "agent", "model", "resources"])
+def test_whoever_takes_part_in_checkpoints_is_told_where_and_by_which_token_and_nobody_else(kind):
+    plan = plan_for(["counter"], ServersConfig())
+    addresses = {name: Address("h", 1) for name in the_names(plan)}
+    process = next(process for process in plan.processes if process.kind == kind)
+    alone = settings_of(plan, process, addresses)
+    told = settings_of(evolve(plan, checkpoint_dir=Path("ck"), control_token="t"), process, addresses)
+    assert told == {**alone, "checkpoint": {"token": "t", "directory": "ck", "instance": process.name}}
+    assert "checkpoint" not in alone
+
+
+def test_the_scripted_worker_is_as_slow_as_the_plan_says_and_takes_no_part():
+    plan = evolve(plan_for(["counter"], ServersConfig()), tokens_per_s=5.0, hold=True)
+    plan = evolve(plan, checkpoint_dir=Path("ck"), control_token="t")
+    worker = next(process for process in plan.processes if process.kind == "inference")
+    assert settings_of(plan, worker, {}) == {"tokens_per_s": 5.0, "hold": True}
+
+
+def test_a_plan_that_is_printed_does_not_tell_its_token():
+    assert "s3cret" not in repr(evolve(plan_for(["counter"], ServersConfig()), control_token="s3cret"))
+
+
 def test_an_address_of_ipv6_is_bracketed_in_its_url():
     assert [Address(host, 9).url for host in ("h", "::1")] == ["http://h:9", "http://[::1]:9"]

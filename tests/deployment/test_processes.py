@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 import trio
+import yaml
 from attrs import evolve
 
 from tests.servers.wired import COUNTER_ROW
@@ -92,6 +93,39 @@ async def test_a_row_of_each_source_runs_on_a_fresh_deployment():
             nursery.cancel_scope.cancel()
     assert len(children) == 7
     assert not any(map(is_alive, children)), "deploy returns when its servers have ended"
+
+
+async def test_every_server_process_takes_part_in_checkpoints_and_none_shows_the_token(tmp_path):
+    plan = evolve(plan_for(["counter"], ServersConfig()), checkpoint_dir=tmp_path, control_token="s3cret")
+    with trio.fail_after(PATIENCE_S):
+        async with trio.open_nursery() as nursery, httpx.AsyncClient(trust_env=False, timeout=None) as client:
+            head = await nursery.start(deploy, plan)
+            found = set()
+            for base in bases_of((await client.get(f"{head}/global_config_dict_yaml")).json()):
+                url = f"{base}/checkpoint/v1/capabilities"
+                assert (await client.get(url)).status_code == 401
+                said = (await client.get(url, headers={"authorization": "Bearer s3cret"})).json()
+                found.add((said["kind"], said["instance"]))
+            shown = shown_of(children_of(os.getpid()))
+            nursery.cancel_scope.cancel()
+    kinds = {"environment": "environment", "agent": "agent", "model": "policy_model", "resources": "counter"}
+    assert found == set(kinds.items())
+    assert b"policy_model" in shown
+    assert b"s3cret" not in shown
+
+
+def bases_of(head_yaml: str) -> set[str]:
+    """Where the servers are that a head names."""
+    tree = yaml.safe_load(head_yaml)
+    places = [place for name, entry in tree.items() if name != "head_server" for place in entry.values()]
+    return {f"http://{at['host']}:{at['port']}" for place in places for at in place.values()}
+
+
+def shown_of(pids: list[int]) -> bytes:
+    """What anybody on the machine can read of processes."""
+    return b"".join(
+        Path(f"/proc/{pid}/{file}").read_bytes() for pid in pids for file in ("cmdline", "environ")
+    )
 
 
 async def test_a_parent_that_is_killed_leaves_no_server_behind(parent):

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import httpx
 import msgspec
 import trio
+from attrs import evolve
 from starlette.applications import Starlette
 
 from triocollect.config.settings import ServersConfig
@@ -27,14 +28,29 @@ COUNTER_ROW = {
 }
 
 
-class Deployment:
-    """Every server of the plan under its own host name; `replaced` answers in place of one of them."""
+class Stop:
+    """A request on its way, or its answer on the way back, goes no further until `go` is set."""
 
-    def __init__(self, replaced: Replace | None = None):
+    def __init__(self):
+        self.reached, self.go = trio.Event(), trio.Event()
+
+    async def pass_by(self):
+        self.reached.set()
+        await self.go.wait()
+
+
+class Deployment:
+    """Every server of the plan under its own host name; `replaced` answers in place of one of them.
+
+    `more` is what else the plan has.
+    """
+
+    def __init__(self, replaced: Replace | None = None, **more):
         self.replaced = dict(replaced or {})
         self.heard: list[tuple[str, str]] = []  # (process, path), in order
+        self.stops: dict[tuple[str, str, str], Stop] = {}
         self.apps: dict[str, Starlette] = {}
-        plan = plan_for(SOURCES, ServersConfig())
+        plan = evolve(plan_for(SOURCES, ServersConfig()), **more)
         addresses = {process.name: Address(process.name, 80) for process in plan.processes}
         kinds = {
             "environment": (environment.EnvironmentSettings, environment.build_app),
@@ -51,6 +67,15 @@ class Deployment:
                 settings, build_app = kinds[process.kind]
                 app = build_app(msgspec.json.decode(line, type=settings), self.connect)
             self.apps[process.name] = app
+
+    def stop(self, name: str, path: str, when: str = "before") -> Stop:
+        """Stop the next request to this path of a server `before` it is there or `after` it was answered."""
+        stop = self.stops[name, path, when] = Stop()
+        return stop
+
+    async def pass_by(self, name: str, path: str, when: str) -> None:
+        if (stop := self.stops.pop((name, path, when), None)) is not None:
+            await stop.pass_by()
 
     def connect(self, base_url: str) -> httpx.AsyncBaseTransport:
         return _Line(self, httpx.URL(base_url).host)
@@ -70,10 +95,14 @@ class _Line(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         await trio.lowlevel.checkpoint()  # a request of a cancelled task never leaves, as on a real line
+        await self._deployment.pass_by(self._name, request.url.path, "before")
         self._deployment.heard.append((self._name, request.url.path))
         if (handler := self._deployment.replaced.get(self._name)) is not None:
             return await httpx.MockTransport(handler).handle_async_request(request)
-        return await httpx.ASGITransport(self._deployment.apps[self._name]).handle_async_request(request)
+        app = self._deployment.apps[self._name]
+        answer = await httpx.ASGITransport(app).handle_async_request(request)
+        await self._deployment.pass_by(self._name, request.url.path, "after")
+        return answer
 
 
 def an_episode(fields, taskset="counter", rollout_id="0-0", attempt=0):

@@ -41,6 +41,12 @@ def refused(why: Refusal) -> Response:
     return json_reply(RefusalBody(why), status_of(Code(why.code)))
 
 
+def retired(episode: EpisodeId | None, admission: Admission) -> Response:
+    """The answer to work that was stopped: its episode is retired."""
+    why = None if episode is None else admission.marks.refusal(episode)
+    return Gone() if why is None else refused(why)
+
+
 def under_way(episode: EpisodeId) -> Response:
     """The refusal of what an episode already has going on here."""
     return refusal(Code.DUPLICATE_ATTEMPT, f"{episode.capture_key} is under way already")

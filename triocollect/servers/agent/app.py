@@ -21,7 +21,7 @@ from triocollect.servers.agent.sessions import AgentSessions
 from triocollect.servers.cookies import set_again
 from triocollect.servers.identity import episode_of, epoch_of
 from triocollect.servers.peers import Connect, Peer, network
-from triocollect.servers.replies import Gone, attended, json_reply, refusal, refused, under_way
+from triocollect.servers.replies import attended, json_reply, refusal, refused, retired, under_way
 from triocollect.servers.taking_part import CheckpointSettings, instance_of, take_part
 
 
@@ -100,7 +100,7 @@ class AgentServer:
             return refused(work)
         with work:
             return await self._activated(request, episode, epoch, body, work)
-        return Gone()  # to one that is retired
+        return retired(episode, self._admission)
 
     async def close(self, request: Request) -> Response:
         """POST /v1/agent_sessions/close. Closing what is not open is not a fault, and never waits."""

@@ -5,7 +5,7 @@ from typing import final
 
 from msgspec.structs import replace
 
-from triocollect.participant import Admission
+from triocollect.participant import Admission, episode_of
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Record
 from triocollect.servers.agent.session import Session
@@ -20,6 +20,9 @@ class AgentSessions(Restoring[Record, Session]):
     def __init__(self, instance: str, admission: Admission) -> None:
         super().__init__("agent", instance, admission, Record)
         self._sessions: dict[EpisodeId, Session] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
 
     def begin(self, session: Session) -> None:
         """A fresh session, in place of whatever the episode had here."""
@@ -62,6 +65,6 @@ class AgentSessions(Restoring[Record, Session]):
         self.restored = {
             becomes[name]: replace(give_back(record.state, Session), episode=becomes[name])
             for record in records
-            if (name := EpisodeId(record.rollout_id, record.attempt)) in becomes
+            if (name := episode_of(record)) in becomes
         }
         return tuple(self.restored)

@@ -28,7 +28,7 @@ from triocollect.servers.environment.orders import (
 )
 from triocollect.servers.identity import CONTINUED, epoch_of
 from triocollect.servers.peers import Connect, Peer, network
-from triocollect.servers.replies import Gone, attended, broken, json_reply, refusal, refused
+from triocollect.servers.replies import attended, broken, json_reply, refusal, refused, retired
 from triocollect.servers.taking_part import CheckpointSettings, instance_of, take_part
 
 
@@ -77,13 +77,12 @@ class EnvironmentServer:
         begun = self.episodes.begin(order, continued=request.headers.get(CONTINUED) == "1")
         if isinstance(begun, Refusal):
             return refused(begun)
-        reply: Response = Gone()  # to one that is retired
         try:
             with self._admission.enter(order.episode, "starting") as work:
-                reply = await attended(request, self._admission, lambda: self._fly(begun, work))
+                return await attended(request, self._admission, lambda: self._fly(begun, work))
+            return retired(order.episode, self._admission)
         finally:
             self.episodes.end(order.episode)
-        return reply
 
     async def aggregate(self, request: Request) -> Response:
         """POST /aggregate_metrics: Gym 0.7.0's metrics over `verify_responses`."""

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Raw
 
 from triocollect.errors import StateError
-from triocollect.participant import Admission
+from triocollect.participant import Admission, episode_of
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Record
 from triocollect.protocol.refusals import Code, Refusal
@@ -92,7 +92,7 @@ class Episodes(Restoring[EpisodeRecord, _Restored]):
         self.restored = {
             becomes[name]: _Restored(record.task_digest, _boundary_of(record))
             for record in records
-            if (name := EpisodeId(record.rollout_id, record.attempt)) in becomes
+            if (name := episode_of(record)) in becomes
         }
         return tuple(self.restored)
 

@@ -20,7 +20,7 @@ from triocollect.servers.model.calls import Call
 from triocollect.servers.model.capture import Capture
 from triocollect.servers.model.upstream import respond
 from triocollect.servers.peers import Connect, Peer, network
-from triocollect.servers.replies import attended, refusal, refused
+from triocollect.servers.replies import attended, refusal, refused, retired
 from triocollect.servers.states import digest_of
 from triocollect.servers.taking_part import CheckpointSettings, instance_of, take_part
 
@@ -86,9 +86,8 @@ class ModelServer:
                 await reply(scope, receive, send)
             finally:
                 self.capture.calls.leave(call)
-        if work.retired and work.why != SENDING and asked.episode is not None:
-            gone = refusal(Code.RETIRED, f"{asked.episode.capture_key} was retired during the call")
-            await gone(scope, receive, send)
+        if work.retired and work.why != SENDING:
+            await retired(asked.episode, self._admission)(scope, receive, send)
 
     async def _asked(self, request: Request) -> _Asked | Response:
         body = await request.body()

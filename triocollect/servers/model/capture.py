@@ -5,7 +5,7 @@ from typing import final
 
 import msgspec
 
-from triocollect.participant import Admission
+from triocollect.participant import Admission, episode_of
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Record
 from triocollect.protocol.messages import PrepareReport
@@ -80,7 +80,7 @@ class Capture(Restoring[Record, None]):
         imported = {
             becomes[name]: give_back(record.state, LedgerRows).rows
             for record in records
-            if (name := EpisodeId(record.rollout_id, record.attempt)) in becomes
+            if (name := episode_of(record)) in becomes
         }
         await self.discard(None)
         later = {episode.rollout_id for episode in imported}

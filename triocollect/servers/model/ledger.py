@@ -38,6 +38,9 @@ class Ledger:
         self._rows: dict[EpisodeId, dict[str, LedgerRow]] = {}
         self.undelivered = 0
 
+    def __len__(self) -> int:
+        return len(self._rows)
+
     def rows(self, episode: EpisodeId) -> Sequence[LedgerRow]:
         """The calls of an episode."""
         return tuple(self._rows.get(episode, {}).values())

@@ -20,7 +20,7 @@ from triocollect.participant import Admission
 from triocollect.protocol.ids import EpisodeId, rollout_id_fault
 from triocollect.protocol.refusals import Code, Refusal
 from triocollect.servers.identity import episode_of, epoch_of
-from triocollect.servers.replies import Gone, broken, json_reply, refusal, refused
+from triocollect.servers.replies import broken, json_reply, refusal, refused, retired
 from triocollect.servers.resources import counter, exact_match, numeric
 from triocollect.servers.resources.answer import final_answer
 from triocollect.servers.resources.effects import Effect, Record, recorder
@@ -127,7 +127,7 @@ class _Server(Generic[S]):
             return refused(work)
         with work:
             return act()
-        return Gone()  # to one that is retired
+        return retired(episode, self._admission)
 
     def _seeded(self, episode: EpisodeId) -> Response:
         state = self._source.begin()

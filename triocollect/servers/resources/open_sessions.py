@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, TypeVar, final
 
-from triocollect.participant import Admission
+from triocollect.participant import Admission, episode_of
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Record
 from triocollect.protocol.messages import Mode
@@ -29,6 +29,9 @@ class OpenSessions(Restoring[SessionRecord, None], Generic[S]):
         self.mode = mode
         self._state_type: Final = state_type
         self._sessions: Final = Sessions[S]()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
 
     def begin(self, episode: EpisodeId, state: S) -> Session[S]:
         """A fresh session, in place of whatever the episode had here."""
@@ -78,7 +81,7 @@ class OpenSessions(Restoring[SessionRecord, None], Generic[S]):
         sessions = [
             Session(becomes[name], record.cookie, give_back(record.state, self._state_type))
             for record in records
-            if (name := EpisodeId(record.rollout_id, record.attempt)) in becomes
+            if (name := episode_of(record)) in becomes
         ]
         await self.discard(None)
         self.restored = {self._sessions.put(session).episode: None for session in sessions}
