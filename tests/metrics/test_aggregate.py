@@ -61,3 +61,19 @@ def test_a_number_too_large_for_any_float_is_left_out_and_the_rest_counts() -> N
     reply = aggregate([{"_ng_task_index": 0, "_ng_rollout_index": 0, "reward": 1.0, "huge": 10**400}])
     assert reply["agent_metrics"]["mean/reward"] == 1.0
     assert "mean/huge" not in reply["agent_metrics"]
+
+
+@pytest.mark.parametrize("rewards", [[1e200, 0.0], [1e308] * 3, [1.7e308, -1.7e308], [10**400, 1.0]])
+def test_numbers_of_any_size_get_statistics_that_json_can_hold(rewards: list[float]) -> None:
+    records = [
+        {"_ng_task_index": i, "_ng_rollout_index": i % 2, "reward": reward}
+        for i, reward in enumerate(rewards * 2)
+    ]
+    reply = aggregate(records)
+    json.dumps(reply, allow_nan=False)
+    assert reply["agent_metrics"]["max/reward"] == max(reward for reward in rewards if reward < 10**309)
+
+
+def test_an_index_beyond_64_bits_is_none() -> None:
+    reply = aggregate([{"_ng_task_index": 10**30, "_ng_rollout_index": -(10**30), "reward": 1.0}])
+    assert reply["group_level_metrics"][0]["_ng_task_index"] == 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from triocollect.metrics.spread import deviation, quantile, student_t
+from triocollect.metrics.spread import deviation, mean, quantile, student_t
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,10 @@ def test_a_quantile_between_two_values_lies_on_the_line_between_them() -> None:
 def test_the_deviation_is_that_of_a_sample() -> None:
     assert deviation([1.0, 3.0]) == pytest.approx(2**0.5)
     assert deviation([5.0]) == 0.0
+
+
+def test_the_mean_of_finite_numbers_is_finite_and_a_spread_beyond_every_float_is_no_error() -> None:
+    largest = 1.7976931348623157e308
+    assert mean([largest] * 3) == pytest.approx(largest)
+    assert mean([largest, -largest]) == 0.0
+    assert deviation([1e200, 0.0]) == float("inf")

@@ -1,5 +1,6 @@
 """Means, intervals, pass@k and bounds."""
 
+import math
 import random
 from itertools import combinations
 
@@ -108,3 +109,21 @@ def test_the_bounds_close_in_on_the_mean_as_rows_finish() -> None:
     assert bounds(total=3.0, count=4, left=4) == (3 / 8, 7 / 8)
     assert bounds(total=3.0, count=4, left=0) == (3 / 4, 3 / 4)
     assert bounds(total=0.0, count=0, left=0) is None
+
+
+HUGE = [[1e200, 0.0], [1e308] * 3, [1.7e308, -1.7e308], [1e308, 1e308, -1e308, -1e308]]
+
+
+@pytest.mark.parametrize("rewards", HUGE)
+def test_rewards_of_any_size_get_finite_statistics_or_none(rewards: list[float]) -> None:
+    mean = RewardMean()
+    for task, reward in enumerate(rewards):
+        mean.add(task, reward)
+    said = [mean.mean, *(mean.interval() or ()), *(bounds(mean.total, mean.count, 2) or ())]
+    assert all(value is None or math.isfinite(value) for value in said)
+    assert mean.interval() is None
+
+
+def test_a_reward_beyond_every_float_counts_as_none() -> None:
+    summary = summary_of(result(0, 0, 10**400), result(1, 0, 1.0))
+    assert (summary.rewards, summary.unscored, summary.mean) == (1, 1, 1.0)

@@ -213,3 +213,12 @@ def test_numbers_that_no_float_can_hold_do_not_stop_the_rest(tmp_path: Path) -> 
         b'{"reward":1,"_ng_task_index":0,"_ng_rollout_index":0,"big":1e999,"long":' + b"9" * 5000 + b"}\n"
     )
     assert aggregate_outputs([output]).rollouts == 1
+
+
+def test_rewards_of_any_size_can_be_told(tmp_path: Path) -> None:
+    output = tmp_path / "rollouts.jsonl"
+    output.write_bytes(record(0, 0, 1e200) + record(1, 0, 0.0))
+    found = aggregate_outputs([output])
+    assert "5.000e+199" in found.tables()
+    assert json.loads(found.as_json())["agents"][0]["interval"] is None
+    found.write()

@@ -24,6 +24,8 @@ def aggregate(records: Iterable[JsonObject]) -> JsonObject:
 class Aggregation:
     """Takes records in one by one; keeps eight bytes for each of their numbers.
 
+    A statistic that is beyond every float is None.
+
     Records are taken as they come: who reads files leaves out damage and repeats. A record with `mask_sample`
     set is counted under `coverage/` and nowhere else.
     """
@@ -86,13 +88,20 @@ def _describe(numbers: Numbers, records: range | list[int]) -> JsonObject:
     samples = {name: sorted(values) for name in numbers.names if (values := numbers.of(name, records))}
     # One value among several records has no spread that could be named; one record has none at all.
     spread = {n: v for n, v in samples.items() if len(v) > 1 or len(records) == 1}
-    return {
-        **{f"mean/{name}": mean(values) for name, values in samples.items()},
-        **{f"max/{name}": values[-1] for name, values in samples.items()},
-        **{f"min/{name}": values[0] for name, values in samples.items()},
-        **{f"median/{name}": quantile(values, 0.5) for name, values in samples.items()},
-        **{f"std/{name}": deviation(values) for name, values in spread.items()},
-    }
+    return _held(
+        {
+            **{f"mean/{name}": mean(values) for name, values in samples.items()},
+            **{f"max/{name}": values[-1] for name, values in samples.items()},
+            **{f"min/{name}": values[0] for name, values in samples.items()},
+            **{f"median/{name}": quantile(values, 0.5) for name, values in samples.items()},
+            **{f"std/{name}": deviation(values) for name, values in spread.items()},
+        }
+    )
+
+
+def _held(statistics: Mapping[str, float]) -> JsonObject:
+    """JSON has no infinity: None stands for what no float can hold."""
+    return {name: value if math.isfinite(value) else None for name, value in statistics.items()}
 
 
 def _group_level(numbers: Numbers) -> list[JsonObject]:
@@ -149,7 +158,7 @@ def _repeat_level(numbers: Numbers) -> list[JsonObject]:
 def _repeat_statistics(name: str, ordered: list[float]) -> JsonObject:
     centre, std = mean(ordered), deviation(ordered)
     error = std / math.sqrt(len(ordered))
-    statistics: JsonObject = {
+    statistics = {
         f"mean/{name}": centre,
         f"median/{name}": quantile(ordered, 0.5),
         f"std/{name}": std,
@@ -162,7 +171,7 @@ def _repeat_statistics(name: str, ordered: list[float]) -> JsonObject:
     if len(ordered) > 1:
         low, high = t_interval(centre, error, len(ordered) - 1)
         statistics |= {f"ci_low_95/{name}": low, f"ci_high_95/{name}": high}
-    return statistics
+    return _held(statistics)
 
 
 def _across_repeats(repeats: list[JsonObject]) -> JsonObject:
@@ -172,7 +181,7 @@ def _across_repeats(repeats: list[JsonObject]) -> JsonObject:
         for name, value in entry.items():
             if _is_estimate(name) and isinstance(value, float):
                 observations.setdefault(name, []).append(value)
-    return {key: value for name, seen in observations.items() for key, value in _variation(name, seen)}
+    return _held({key: value for name, seen in observations.items() for key, value in _variation(name, seen)})
 
 
 def _is_estimate(name: str) -> bool:

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from triocollect.metrics.summary import as_index
+from triocollect.metrics.summary import as_index, as_number
 from triocollect.protocol.values import Json, JsonObject
 
 _MISSING: Final = math.nan
@@ -60,13 +60,7 @@ class Numbers:
                 yield name, int(value) if self._whole[name] else value
 
     def _put(self, name: str, value: Json) -> None:
-        if not isinstance(value, (int, float)):
-            return
-        try:
-            number = float(value)
-        except OverflowError:  # an integer beyond every float
-            return
-        if math.isfinite(number):
+        if (number := as_number(value)) is not None:
             column = self._columns.setdefault(name, array("d"))
             column.extend([_MISSING] * (len(self.tasks) - len(column)))
             column.append(number)

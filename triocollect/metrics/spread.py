@@ -1,7 +1,10 @@
-"""Mean, spread and quantiles of a sample, and Student's t. Pure; every function wants at least one value."""
+"""Mean, spread and quantiles of a sample, and Student's t. Pure; every function wants at least one value.
+
+Nothing here raises for numbers that are too large: what no float can hold comes out as infinity or NaN.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Final
@@ -11,8 +14,20 @@ _SERIES_UP_TO: Final = 200  # degrees of freedom; above, the expansion is right 
 
 
 def mean(values: Sequence[float]) -> float:
-    """Arithmetic mean."""
-    return math.fsum(values) / len(values)
+    """Arithmetic mean; of finite values it is finite."""
+    try:
+        return math.fsum(values) / len(values)
+    except OverflowError:  # the sum is beyond every float, the mean is not
+        scale = 2.0 ** -len(values).bit_length()
+        return math.fsum(value * scale for value in values) / (len(values) * scale)
+
+
+def sum_of_squares(values: Iterable[float]) -> float:
+    """Infinity or NaN where it is not finite."""
+    try:
+        return math.fsum(value * value for value in values)
+    except OverflowError:
+        return math.inf
 
 
 def deviation(values: Sequence[float]) -> float:
@@ -20,7 +35,7 @@ def deviation(values: Sequence[float]) -> float:
     if len(values) == 1:
         return 0.0
     centre = mean(values)
-    return math.sqrt(math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1))
+    return math.sqrt(sum_of_squares(value - centre for value in values) / (len(values) - 1))
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:

@@ -6,10 +6,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from triocollect.metrics.spread import t_interval
+from triocollect.metrics.spread import sum_of_squares, t_interval
 from triocollect.protocol.values import Json, JsonObject
 
 PASSING_REWARD: Final = 1.0  # a rollout passes when its reward is at least this
+_INDEX_LIMIT: Final = 1 << 63
 INTERVAL_METHOD: Final = "95 % t interval, rollouts of one task taken together"
 
 
@@ -51,8 +52,8 @@ class RewardMean:
 
     @property
     def mean(self) -> float | None:
-        """None before the first reward."""
-        return self.total / self.count if self.count else None
+        """None before the first reward, and where the sum of the rewards is beyond every float."""
+        return self.total / self.count if self.count and math.isfinite(self.total) else None
 
     @property
     def repeats(self) -> Mapping[int, int]:
@@ -60,25 +61,29 @@ class RewardMean:
         return self._counts
 
     def interval(self) -> Interval | None:
-        """The 95 % interval of the mean; None with fewer than two tasks."""
+        """The 95 % interval of the mean; None with fewer than two tasks, and where it is not finite."""
         groups = len(self._counts)
         centre = self.mean
         if centre is None or groups < 2:  # noqa: PLR2004  # two tasks are the least that can differ
             return None
-        squares = math.fsum(
-            (self._sums[cluster] - count * centre) ** 2 for cluster, count in self._counts.items()
+        squares = sum_of_squares(
+            self._sums[cluster] - count * centre for cluster, count in self._counts.items()
         )
         error = math.sqrt(squares * groups / (groups - 1)) / self.count
-        return Interval(*t_interval(centre, error, groups - 1))
+        return _finite(Interval(*t_interval(centre, error, groups - 1)))
+
+
+def _finite(interval: Interval) -> Interval | None:
+    return interval if all(map(math.isfinite, interval)) else None
 
 
 def bounds(total: float, count: int, left: int) -> Interval | None:
-    """The mean if each of the `left` rows brought 0, and if each brought 1. None without any row.
+    """The mean if each of the `left` rows brought 0, and if each brought 1.
 
-    `total` is the sum of the `count` rewards known so far.
+    None without any row, and where `total`, the sum of the `count` rewards known so far, is not finite.
     """
     rows = count + left
-    return Interval(total / rows, (total + left) / rows) if rows else None
+    return _finite(Interval(total / rows, (total + left) / rows)) if rows else None
 
 
 def pass_at_k(tries: int, passes: int, k: int) -> float:
@@ -118,10 +123,10 @@ class Scores:
 
     def add(self, record: JsonObject) -> None:
         """Take one result record in. Masked ones are counted and otherwise left out, as in Gym 0.7.0."""
-        reward = record.get("reward")
+        reward = as_number(record.get("reward"))
         if record.get("mask_sample"):
             self._masked += 1
-        elif isinstance(reward, (int, float)) and math.isfinite(reward):
+        elif reward is not None:
             task = as_index(record.get("_ng_task_index"))
             self.rewards.add(task, reward)
             self._fractional &= 0 <= reward <= 1
@@ -163,5 +168,16 @@ def _weighted(values: Iterable[tuple[float, int]]) -> float:
 
 
 def as_index(value: Json) -> int:
-    """A task or rollout index; 0 where the record has none, as in Gym 0.7.0."""
-    return value if isinstance(value, int) else 0
+    """A task or rollout index; 0 where the record has none (as in Gym 0.7.0), or none of 64 bits."""
+    return value if isinstance(value, int) and -_INDEX_LIMIT <= value < _INDEX_LIMIT else 0
+
+
+def as_number(value: Json) -> float | None:
+    """A number or boolean; None for anything else, and for what no float can hold."""
+    if not isinstance(value, (int, float)):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:  # an integer beyond every float
+        return None
+    return number if math.isfinite(number) else None

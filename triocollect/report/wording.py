@@ -7,6 +7,7 @@ from typing import Final
 from triocollect.metrics import Interval
 
 _LONGEST: Final = 200  # characters
+_PLAIN_BELOW: Final = 1e9
 
 
 def clock_time(seconds: float) -> str:
@@ -18,12 +19,16 @@ def mean_with_interval(mean: float | None, interval: tuple[float, float] | None)
     """`0.512 [0.401, 0.623]`; a dash where there is nothing to average."""
     if mean is None:
         return "-"
-    return f"{mean:.3f}" if interval is None else f"{mean:.3f} {span(Interval(*interval))}"
+    return _short(mean) if interval is None else f"{_short(mean)} {span(Interval(*interval))}"
 
 
 def span(interval: Interval) -> str:
     """`[0.401, 0.623]`."""
-    return f"[{interval.low:.3f}, {interval.high:.3f}]"
+    return f"[{_short(interval.low)}, {_short(interval.high)}]"
+
+
+def _short(number: float) -> str:
+    return f"{number:.3f}" if abs(number) < _PLAIN_BELOW else f"{number:.3e}"
 
 
 def by_class(failures: Mapping[str, int]) -> str:
