@@ -346,3 +346,47 @@ async def test_a_participant_says_what_it_is(name, tmp_path):
 async def test_without_a_token_there_is_no_control_plane(name):
     async with Deployment().asking(name) as client:
         assert (await client.get("/checkpoint/v1/status")).status_code in {404, 405}
+
+
+async def test_a_session_that_its_environment_never_closed_is_freed_by_a_retire_or_at_the_end(tmp_path):
+    async with crew(tmp_path) as all_of_them:
+        whose = [{"x-rollout-id": "r"}, {"x-rollout-id": "q"}]
+        async with all_of_them.deployment.asking("agent") as agent:
+            for headers in whose:
+                await agent.post("/v1/agent_sessions", json={"agent": "counter_agent"}, headers=headers)
+        assert all_of_them.kept()["agent"] == 2
+        await all_of_them.retire(EpisodeId("r"))
+        assert all_of_them.kept()["agent"] == 1
+        await all_of_them.forget("q")
+        assert all_of_them.kept()["agent"] == 0
+
+
+@pytest.mark.parametrize(("path", "closed"), [("/seed_session", "environment"), ("/increment", "agent")])
+async def test_what_breaks_while_closed_is_told_only_after_the_opening(path, closed, tmp_path):
+    asked, go = trio.Event(), trio.Event()
+    real = Deployment()
+
+    async def breaks(request):
+        if request.url.path != path:
+            return await httpx.ASGITransport(real.apps["counter"]).handle_async_request(request)
+        asked.set()
+        await go.wait()
+        return httpx.Response(500, json="on fire")
+
+    async with crew(tmp_path) as all_of_them, trio.open_nursery() as nursery:
+        all_of_them.deployment.replaced["counter"] = breaks
+        rollout = Rollout(all_of_them, ROW)
+        nursery.start_soon(rollout.fly)
+        await asked.wait()
+        nursery.start_soon(all_of_them.ok, closed, "prepare")
+        await wait_all_tasks_blocked()
+        go.set()
+        await wait_all_tasks_blocked()
+        async with all_of_them.deployment.asking(closed) as client:
+            status = await client.get("/checkpoint/v1/status", headers={"authorization": "Bearer s3cret"})
+        assert status.json()["phase"] == "prepared", "what is broken keeps nobody waiting"
+        assert not rollout.done.is_set()
+        assert all_of_them.kept()["environment"] == 1
+        await all_of_them.ok(closed, "resume")
+        await rollout.done.wait()
+        assert rollout.reply.json().endswith("on fire")
