@@ -70,7 +70,11 @@ async def test_a_term_while_participants_resume_takes_a_checkpoint_of_its_own(tm
             here.inbox.checkpoint("signal")
             await trio.sleep(5)
             assert here.latest.sequence == 1
+            nursery.start_soon(here.air.gate.enter, RowKey(7, 0))
             here.inbox.stop(trio.current_time())
+            await trio.testing.wait_all_tasks_blocked()
+            assert here.air.gate.waiting == 1, "no row is let in on the way"
+            nursery.cancel_scope.cancel()
         assert trio.current_time() == 5, "nobody waits for the resume"
         assert running.ended.ending is Ending.PREEMPTED
         assert here.latest.sequence == 2
@@ -210,6 +214,23 @@ async def test_the_timer_counts_from_the_end_of_the_last_checkpoint(tmp_path, au
             nursery.cancel_scope.cancel()
 
 
+async def test_a_timer_that_rings_during_a_checkpoint_asks_for_no_other(tmp_path, autojump_clock):
+    async with world(tmp_path) as here:
+        here.fly(0, busy="agent")
+        async with trio.open_nursery() as nursery:
+            Running(here, nursery)
+            nursery.start_soon(tick, here.inbox, 60)
+            await trio.sleep(50)
+            here.inbox.checkpoint("signal")
+            await trio.sleep(40)
+            here.servers["agent"].at_boundary(ZERO)  # it ends at 90
+            await trio.sleep(59)
+            assert len(here.outcomes) == 1
+            await trio.sleep(2)
+            assert len(here.outcomes) == 2
+            nursery.cancel_scope.cancel()
+
+
 async def test_the_timer_does_nothing_while_no_row_is_in_flight(tmp_path, autojump_clock):
     async with world(tmp_path) as here:
         here.air.ledger.restore([(RowKey(0, 0), EpisodeId("0-0", 1))])
@@ -273,9 +294,10 @@ async def test_a_retire_that_hangs_is_put_back_and_repeated(tmp_path, autojump_c
             lost(here, 1)
             await trio.sleep(31)
             assert here.air.ledger.lost == {RowKey(1, 0): ONE}
-            assert any("1 rows are not retired yet" in note for note in here.notes)
+            await trio.sleep(100)
+            assert len([note for note in here.notes if "1 rows are not retired yet" in note]) == 1
             here.servers["agent"].stop_waits.set()
-            await trio.sleep(5)
+            await trio.sleep(30)
             assert here.air.ledger.lost == {}
             here.inbox.rows_done()
 
@@ -331,8 +353,13 @@ async def test_a_participant_that_never_answers_its_resume_is_left_alone_after_i
         async with trio.open_nursery() as nursery:
             Running(here, nursery)
             here.inbox.checkpoint("signal")
+            await trio.sleep(10)
+            lost(here, 1)
+            await trio.sleep(10)
+            assert not any("retire" in one for one in here.network.heard), "somebody is closed still"
             await trio.sleep(1000)
             assert not here.coordination.owes
+            assert here.air.ledger.lost == {}
             assert here.all_open, "its lease has opened it"
             here.network.heard.clear()
             await trio.sleep(100)
@@ -352,3 +379,21 @@ async def test_a_term_while_the_last_rows_are_retired_ends_the_run_as_done(tmp_p
         assert trio.current_time() == 5
         assert running.ended == Ended(Ending.DONE)
         assert not here.air.cancelled
+
+
+async def test_every_outcome_is_said_in_words(tmp_path, autojump_clock):
+    async with world(tmp_path) as here:
+        here.fly(0)
+        here.fly(1)
+        here.servers["model"].restarts = [ONE]
+        here.network.faults["agent prepare"] = ["unreachable"] * 3
+        async with trio.open_nursery() as nursery:
+            Running(here, nursery)
+            for _ in range(2):
+                here.inbox.checkpoint("signal")
+                await trio.sleep(5)
+            here.inbox.rows_done()
+        failed, published = here.notes
+        assert failed.startswith("no checkpoint: agent one at http://agent: prepare brought no answer")
+        assert f"checkpoint {here.latest.checkpoint_id}: 1 rows can be continued, 10 s of work" in published
+        assert "1 in flight would start from their input, such as 1-0: model one" in published

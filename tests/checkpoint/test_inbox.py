@@ -1,8 +1,11 @@
 """Who waits, who merges, who overtakes."""
 
+import trio
+import trio.testing
+
 from triocollect.checkpoint.crew import UnderWay
 from triocollect.checkpoint.inbox import Inbox
-from triocollect.checkpoint.orders import Checkpoint, Leave, Retire, RowsDone, Stop
+from triocollect.checkpoint.orders import Checkpoint, Leave, Retire, RowsDone, Stop, nothing_tried
 
 
 def an_inbox():
@@ -111,3 +114,20 @@ def test_a_ctrl_c_after_a_term_does_not_leave_yet():
     assert not inbox.is_left
     inbox.interrupt(2)
     assert inbox.is_left
+
+
+async def test_who_asked_for_a_checkpoint_that_a_stop_overtook_hears_of_the_stops():
+    inbox, answers = an_inbox(), []
+
+    async def ask():
+        answers.append(await inbox.ask())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        assert await inbox.next() == Checkpoint("library")
+        nursery.start_soon(ask)
+        await trio.testing.wait_all_tasks_blocked()
+        inbox.stop(0)
+        assert inbox.take() == Stop(60)
+        inbox.taken(nothing_tried("because"), 1)
+    assert [answer.reason for answer in answers] == ["because", "because"]

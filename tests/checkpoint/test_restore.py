@@ -93,7 +93,7 @@ async def test_a_participant_of_the_checkpoint_that_is_missing_restores_nobody(t
         assert "resources one: has a part in the checkpoint and is not there" in here.restoration.fault
 
 
-@pytest.mark.parametrize("fault", ["refuses", "unreachable", "stuck"])
+@pytest.mark.parametrize("fault", ["refuses", "unreachable", "stuck", "forgets"])
 async def test_a_restore_that_fails_leaves_nothing_installed_and_its_attempts_refused(
     tmp_path, autojump_clock, fault
 ):
@@ -101,6 +101,8 @@ async def test_a_restore_that_fails_leaves_nothing_installed_and_its_attempts_re
         await preempt(here)
         if fault == "refuses":
             here.servers["agent"].refuses_install = StateError("the records are not mine")
+        elif fault == "forgets":
+            here.servers["environment"].forgets_to_install = CONTINUED[0]
         else:
             here.network.faults["agent restore"] = [fault] * 3
         assert await restart(here) == CONTINUED

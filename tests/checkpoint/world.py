@@ -49,6 +49,7 @@ class Server(Participant[Record]):
         self.has_served = False
         self.stop_waits: trio.Event | None = None
         self.refuses_install: Exception | None = None
+        self.forgets_to_install: EpisodeId | None = None
 
     def begin(self, episode, why=None):
         """It is at work on an episode: at a boundary, or in a step that has to end before a cut."""
@@ -81,6 +82,7 @@ class Server(Participant[Record]):
         if self.refuses_install is not None:
             raise self.refuses_install
         self.held = {becomes[episode_of(one)]: decode_state(one.state) for one in records}
+        self.held.pop(self.forgets_to_install, None)
         self.unclaimed = set(self.held)
         return list(self.held)
 

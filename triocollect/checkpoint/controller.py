@@ -24,11 +24,13 @@ from triocollect.checkpoint.orders import (
     Stop,
     Taken,
     Why,
+    in_words,
     nothing_tried,
 )
 from triocollect.checkpoint.taking import record, take_checkpoint
 from triocollect.errors import CheckpointError
 from triocollect.events import Note
+from triocollect.protocol.ids import EpisodeId, RowKey
 
 FIRST_PAUSE_S: Final = 1.0  # before what a participant did not answer is repeated; then twice as long
 LONGEST_PAUSE_S: Final = 30.0
@@ -55,59 +57,74 @@ async def command(crew: Crew, inbox: Inbox) -> Ended:
 
 
 async def _obey(crew: Crew, inbox: Inbox) -> Ended:
+    debts = _Debts(crew, inbox)
     while True:
-        match await _next(crew, inbox):
+        match await debts.next_order():
             case Leave():
                 return Ended(Ending.INTERRUPTED)
             case Stop(by):
                 return await _stop(crew, inbox, by)
             case Checkpoint(why):
+                await debts.settle()
                 taken = await _checkpoint(crew, inbox, why)
                 if taken is not None and taken.stopped:
                     assert inbox.stop_by is not None
                     return await _stop(crew, inbox, inbox.stop_by, taken)
             case Retire():
-                await _catch_up(crew, inbox)
+                await debts.settle()
             case RowsDone():
-                await _catch_up(crew, inbox)
+                await debts.settle()
                 return Ended(Ending.DONE)
 
 
-async def _next(crew: Crew, inbox: Inbox) -> Order:
-    """The next order; while there is none, what was not answered is repeated."""
-    pause_s = FIRST_PAUSE_S
-    while True:
-        behind = crew.coordination.owes or bool(crew.air.ledger.lost)
-        with trio.move_on_after(pause_s if behind else math.inf):
-            return await inbox.next()
-        await _catch_up(crew, inbox)
-        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+class _Debts:
+    """What participants are owed: resumes that nobody answered, and retires of rows that brought no reply."""
 
+    def __init__(self, crew: Crew, inbox: Inbox) -> None:
+        self._crew: Final = crew
+        self._inbox: Final = inbox
+        self._told: str | None = None  # the same trouble is told once
 
-async def _catch_up(crew: Crew, inbox: Inbox) -> None:
-    """Resume whom it is owed, and retire the rows that brought no reply; a stop has no time for it.
+    async def next_order(self) -> Order:
+        """The next order; while there is none, what is owed is tried again."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            owing = self._crew.coordination.owes or bool(self._crew.air.ledger.lost)
+            with trio.move_on_after(pause_s if owing else math.inf):
+                return await self._inbox.next()
+            await self.settle()
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
-    What cannot be done now stays to be done. The rows are those of the beginning: later ones have their turn.
-    """
-    with inbox.giving_way():
-        await crew.coordination.settle_owed()
-        if crew.coordination.owes:
-            return  # closed participants retire nothing
-        lost = list(crew.air.ledger.lost.items())
-        for start in range(0, len(lost), MOST_AT_ONCE):
-            batch = dict(lost[start : start + MOST_AT_ONCE])
-            try:
-                await crew.coordination.retire(tuple(batch.values()))
-            except CheckpointError as error:
-                crew.listener(Note(f"{len(batch)} rows are not retired yet: {error}", "warning"))
-                return
-            crew.air.ledger.retired(batch)
-            crew.air.retired()
+    async def settle(self) -> None:
+        """Try once. A stop has no time for it: what stays owed is found in the log by the next run.
+
+        The rows are those of the beginning; who is lost meanwhile has another turn.
+        """
+        with self._inbox.giving_way():
+            await self._crew.coordination.settle_owed()
+            if self._crew.coordination.owes:
+                return  # closed participants retire nothing
+            lost = list(self._crew.air.ledger.lost.items())
+            for start in range(0, len(lost), MOST_AT_ONCE):
+                if not await self._retire(dict(lost[start : start + MOST_AT_ONCE])):
+                    return
+
+    async def _retire(self, batch: dict[RowKey, EpisodeId]) -> bool:
+        try:
+            await self._crew.coordination.retire(tuple(batch.values()))
+        except CheckpointError as error:
+            if self._told != (trouble := str(error)):
+                self._told = trouble
+                self._crew.listener(Note(f"{len(batch)} rows are not retired yet: {trouble}", "warning"))
+            return False
+        self._told = None
+        self._crew.air.ledger.retired(batch)
+        self._crew.air.retired()
+        return True
 
 
 async def _checkpoint(crew: Crew, inbox: Inbox, why: Why) -> Taken | None:
     """What came of it; None when a stop or the end came first, which has its own."""
-    await _catch_up(crew, inbox)
     if inbox.stop_by is not None or inbox.is_left:
         return None
     if crew.air.ledger.flying or (crew.air.ledger.restored and why != "timer"):
@@ -115,7 +132,7 @@ async def _checkpoint(crew: Crew, inbox: Inbox, why: Why) -> Taken | None:
     else:
         taken = nothing_tried(_NOTHING)
         if why != "timer":
-            crew.listener(Note(f"no checkpoint: {_NOTHING}"))
+            crew.listener(Note(in_words(taken)))
             await record(crew, taken.outcome)
     inbox.taken(taken, trio.current_time())
     return taken
@@ -140,4 +157,6 @@ async def _stop(crew: Crew, inbox: Inbox, by: float, first: Taken | None = None)
 
 async def _take(crew: Crew, inbox: Inbox, under_way: UnderWay, why: str) -> Taken:
     with inbox.doing(under_way):
-        return await take_checkpoint(crew, under_way, why)
+        taken = await take_checkpoint(crew, under_way, why)
+    crew.listener(Note(in_words(taken), "info" if isinstance(taken, Published) else "warning"))
+    return taken

@@ -84,3 +84,22 @@ def nothing_tried(reason: str) -> NotPublished:
     return NotPublished(
         outcome=CheckpointOutcome(operation=0, checkpoint_id="", published=False, reason=reason)
     )
+
+
+def in_words(taken: Taken) -> str:
+    """What came of it, in a sentence."""
+    outcome = taken.outcome
+    if isinstance(taken, NotPublished):
+        return f"no checkpoint: {taken.reason}"
+    seconds = sum(outcome.phases_s.values())
+    said = (
+        f"checkpoint {outcome.checkpoint_id}: {outcome.continued} rows can be continued, "
+        f"{outcome.work_s:.0f} s of work in {outcome.bytes} bytes, taken in {seconds:.1f} s"
+    )
+    if taken.restarted:
+        first = taken.restarted[0]
+        said += (
+            f"; {outcome.restarted} in flight would start from their input, such as "
+            f"{first.capture_key}: {first.reason}"
+        )
+    return said
