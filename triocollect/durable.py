@@ -10,7 +10,7 @@ import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from triocollect.errors import StorageError
 
@@ -160,6 +160,22 @@ class AppendFile:
         with _naming(self.path, "cut"):
             os.ftruncate(self._fd, size)
             self.size, self.unsynced = size, True
+
+    def confirm(self) -> None:
+        """Raise StorageError unless the file is still at its path and as long as what was written.
+
+        A descriptor goes on working when somebody removes, replaces or cuts the file: rows would be lost
+        without a word.
+        """
+        with _naming(self.path, "find"):
+            ours, there = os.fstat(self._fd), self.path.stat()
+        if (ours.st_dev, ours.st_ino) != (there.st_dev, there.st_ino):
+            self._lost(f"{self.path} was replaced by another file while it was written")
+        if ours.st_size != self.size:
+            self._lost(f"{self.path} was changed by somebody else: {ours.st_size} bytes, not {self.size}")
+
+    def _lost(self, what: str) -> NoReturn:
+        raise StorageError(what, path=str(self.path))
 
     def sync(self) -> None:
         """Make everything appended so far durable: survives a power cut. May block for long."""

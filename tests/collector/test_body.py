@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from triocollect.collector.body import MAX_DEPTH, BadBodyError, depth, fields_of
+from triocollect.collector.body import MAX_DEPTH, MOST_DIGITS, BadBodyError, depth, fields_of
 from triocollect.records.fate import number_of
 
 json_texts = st.recursive(
@@ -96,3 +96,26 @@ def test_the_last_of_equal_keys_counts():
 )
 def test_a_reward_is_a_number_or_nothing(field, number):
     assert number_of(Raw(field)) == number
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a":"' + b'[{\\"role\\":\\"tool\\"},' * 200_000,
+        b'{"x":' + b"[" * 2_000_000,
+        b'{"x":' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}",
+        b'{"x":"' + b"\\" * 1_000_001,
+    ],
+    ids=["a string that does not end", "brackets that do not close", "brackets that do", "a last backslash"],
+)
+def test_no_body_however_damaged_holds_the_run_up(body):
+    # Anything but one pass over it would take hours, and faulthandler would end the test.
+    with pytest.raises(BadBodyError):
+        fields_of(body)
+
+
+def test_a_number_that_python_could_not_read_back_is_refused():
+    assert list(fields_of(b'{"a":' + b"9" * MOST_DIGITS + b"}")) == ["a"]
+    assert list(fields_of(b'{"a":"' + b"9" * 9000 + b'"}')) == ["a"]
+    with pytest.raises(BadBodyError, match="4300 digits"):
+        fields_of(b'{"a":' + b"9" * (MOST_DIGITS + 1) + b"}")

@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from tests.collector.runs import Place
 from tests.transport.peer import Memory, read_request
-from triocollect.collector.outcome import Closed, Failure, NoReply, NothingRan, Refused
+from triocollect.collector.outcome import Closed, Failure, NoReply, NothingRan, Refused, Unpersisted
 from triocollect.collector.reply import Sent, judge
 from triocollect.gym.routing import Target
 from triocollect.protocol.ids import EpisodeId
@@ -54,6 +54,17 @@ def test_a_date_to_come_back_at_is_counted_from_the_replys_own():
 @pytest.fixture
 def autojump_clock() -> MockClock:
     return MockClock(autojump_threshold=0)
+
+
+@pytest.mark.parametrize("body", [b'{"error":{"x":' + b"[" * 3000, b'{"error":' * 3000, b"\xff", b"", b"[]"])
+def test_a_strange_body_of_an_error_is_only_a_failure(body):
+    assert type(judge(SENT, Reply(status=409, headers=(), body=body))) is Failure
+
+
+@pytest.mark.parametrize("flag", [b"1e999", b"9" * 5000, b"[" * 400 + b"]" * 400])
+def test_a_flag_that_cannot_be_read_is_no_reason_to_end(flag):
+    body = b'{"_ng_no_persist":' + flag + b"}"
+    assert type(judge(SENT, Reply(status=200, headers=(), body=body))) in {Unpersisted, Failure}
 
 
 def as_bytes(reply):

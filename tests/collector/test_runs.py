@@ -11,6 +11,7 @@ from trio.testing import MockClock
 from tests.collector.runs import Place, rewarded
 from triocollect import errors, events
 from triocollect.errors import Exit
+from triocollect.records.output import scan_output
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 
@@ -367,3 +368,56 @@ async def test_a_short_write_is_taken_back_and_written_again(tmp_path, monkeypat
     await place.collect(rewarded)
     assert place.written() == [(0, 0), (1, 0), (2, 0)]
     assert cut
+
+
+def move_away(path):
+    path.rename(path.with_name("elsewhere"))
+    path.touch()
+
+
+MEDDLING = {
+    "removes it": lambda path: path.unlink(),
+    "replaces it": move_away,
+    "cuts it": lambda path: os.truncate(path, 10),
+    "appends to it": lambda path: path.open("a").write('{"half'),
+}
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("meddling", MEDDLING)
+async def test_a_run_whose_output_somebody_else_touches_does_not_claim_success(tmp_path, meddling):
+    place = Place(tmp_path)
+
+    async def dispatch(row, attempt):
+        if row["prompt"] == "p2":
+            MEDDLING[meddling](place.output)
+        return {"reward": 1.0}
+
+    with pytest.raises(errors.StorageError, match=r"out\.jsonl"):
+        await place.collect(dispatch, concurrency=1)
+    assert (await place.collect(rewarded)).succeeded == 4
+    assert sorted(scan_output(place.output).done) == [(n, 0) for n in range(4)]
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out_failures.jsonl", "out_materialized_inputs.jsonl"])
+async def test_the_input_is_never_taken_for_a_file_of_the_output(tmp_path, name):
+    place = Place(tmp_path)
+    before = place.input.read_bytes()
+    (tmp_path / name).hardlink_to(place.input)
+    with pytest.raises(errors.UsageError, match="is the input file itself"):
+        await place.collect(rewarded, output={"resume": "never", "overwrite": True})
+    assert place.input.read_bytes() == before
+
+
+async def test_an_exception_that_cannot_say_what_it_is_fails_its_row_alone(tmp_path):
+    class Mute(Exception):  # noqa: N818
+        def __str__(self):
+            raise RuntimeError
+
+    async def dispatch(row, attempt):
+        if row["prompt"] == "p1":
+            raise Mute
+        return {"reward": 1.0}
+
+    report = await Place(tmp_path).collect(dispatch)
+    assert (report.succeeded, report.failed) == (3, 1)

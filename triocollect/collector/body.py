@@ -1,15 +1,20 @@
 """The body of a reply: checked to be one JSON object within our limits, otherwise left as it came. Pure."""
 
 import re
+from array import array
+from itertools import accumulate
 from typing import Final
 
 import msgspec
 from msgspec import Raw
 
+MOST_DIGITS: Final = 4300  # of an integer: what Python's own reader takes
 MAX_DEPTH: Final = 512  # below the 1,000 or so where parsers and readers of results give up
-_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+# An unterminated string ends with the text: the search must never begin again behind the same quote.
+_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_LONG_NUMBER: Final = re.compile(rb"[0-9]{%d}" % (MOST_DIGITS + 1))
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
-_ONE_KIND: Final = bytes.maketrans(b"{}", b"[]")
+_UP_AND_DOWN: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # as signed bytes: +1 and -1
 _NOT_NUMBERS: Final = re.compile(rb"-?(?:NaN|Infinity)\b")
 
 _decode_fields: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -29,7 +34,7 @@ def fields_of(body: bytes) -> dict[str, Raw]:
         raise BadBodyError(f"the reply is nested too deep: more than {MAX_DEPTH} levels")
     try:
         body.decode()  # the parser passes over strings that it does not decode
-        return _decode_fields(body)
+        fields = _decode_fields(body)
     except UnicodeDecodeError as error:
         raise BadBodyError(f"the reply is not UTF-8 at byte {error.start}") from None
     except msgspec.ValidationError:
@@ -40,18 +45,24 @@ def fields_of(body: bytes) -> dict[str, Raw]:
         if (found := _NOT_NUMBERS.search(_STRING.sub(b'""', body))) is not None:
             raise BadBodyError(f"the reply holds {found.group().decode()}, which is not JSON") from None
         raise BadBodyError(f"the reply is damaged JSON: {error}") from None
+    if _may_hold_long_number(body) and _LONG_NUMBER.search(_STRING.sub(b'""', body)):
+        raise BadBodyError(f"the reply holds a number of more than {MOST_DIGITS} digits")
+    return fields
 
 
 def depth(body: bytes) -> int:
-    """How deep the brackets of a JSON text nest. Linear in its size for each level, not recursive."""
-    brackets = _STRING.sub(b"", body).translate(_ONE_KIND, _NOT_BRACKETS)
-    levels = 0
-    while brackets:
-        peeled = brackets.replace(b"[]", b"")
-        if len(peeled) == len(brackets):
-            return levels  # unbalanced: the parser says so
-        brackets, levels = peeled, levels + 1
-    return levels
+    """How deep the brackets of a JSON text nest. Linear, whatever the text is."""
+    steps = _STRING.sub(b"", body).translate(_UP_AND_DOWN, _NOT_BRACKETS)
+    return max(accumulate(array("b", steps)), default=0)
+
+
+def _may_hold_long_number(body: bytes) -> bool:
+    """Whether there may be more than MOST_DIGITS digits in a row: such a run crosses one of these places."""
+    half = MOST_DIGITS // 2
+    return any(
+        body[place : place + half].isdigit() or body[place - half : place].isdigit()
+        for place in range(half, len(body), half)
+    )
 
 
 def _kind(body: bytes) -> str:

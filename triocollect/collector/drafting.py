@@ -15,6 +15,7 @@ from triocollect.gym.routing import Router, Routing
 from triocollect.protocol.files import RunFile
 from triocollect.rows.materialize import Materialized, draft_rows
 from triocollect.rows.skills import load_skills
+from triocollect.rows.source import locate
 
 
 def draft_of(config: Config, routing: Routing | None, destination: Path) -> tuple[Draft, Materialized]:
@@ -22,6 +23,7 @@ def draft_of(config: Config, routing: Routing | None, destination: Path) -> tupl
 
     `routing` fills agents in where it is one that knows them; None where the caller dispatches itself.
     """
+    Files(config.output.path).keep_off(locate(config.input.path))
     router = routing if isinstance(routing, Router) else None
     return draft_rows(
         config.input,

@@ -1,5 +1,6 @@
 """What an earlier run left beside the output, and whether to continue it or start afresh."""
 
+import contextlib
 from pathlib import Path
 from typing import Final
 
@@ -7,7 +8,7 @@ import msgspec
 
 from triocollect.config.settings import OutputConfig
 from triocollect.durable import AppendFile, remove, unreadable
-from triocollect.errors import NothingToResumeError, WouldOverwriteError
+from triocollect.errors import NothingToResumeError, UsageError, WouldOverwriteError
 from triocollect.protocol.files import RunFile
 from triocollect.rows.names import aggregate_path, failures_path, materialized_path, run_path, torn_path
 
@@ -22,6 +23,13 @@ class Files:
         self.aggregate: Final = aggregate_path(output)
         self.run: Final = run_path(output)
         self.torn: Final = torn_path(output)
+
+    def keep_off(self, source: Path) -> None:
+        """Raise UsageError where a file of this output is the input itself, under whatever name."""
+        for path in (self.output, self.failures, self.materialized, self.aggregate, self.run, self.torn):
+            with contextlib.suppress(OSError):
+                if path.samefile(source):
+                    raise UsageError(f"--output: {path} is the input file itself; name another output")
 
     def with_rows(self) -> list[Path]:
         """Those of output and sidecar that hold anything."""

@@ -8,6 +8,7 @@ import trio
 from attrs import define, field
 from msgspec import Raw
 
+from triocollect.collector.row_clock import RowClock
 from triocollect.collector.send import Send
 from triocollect.collector.sinks import Sinks
 from triocollect.events import Listener
@@ -58,6 +59,7 @@ class Fleet:
     time: TimeBudget
     sinks: Sinks
     send: Send
+    clock: RowClock
     target: Callable[[Row], Target]
     tell: Listener
     counts: Counts

@@ -148,7 +148,7 @@ def _refusal(reply: Reply) -> Refusal | None:
     try:
         refusal = _decode_refusal(reply.body).error
         known = Code(refusal.code)
-    except ValueError:  # msgspec's errors are ValueErrors too
+    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors too
         return None
     return refusal if status_of(known) == reply.status else None
 

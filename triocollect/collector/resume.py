@@ -67,6 +67,11 @@ class Standing:
                 used[key] = max(attempt, used.get(key, 0))
         return used
 
+    def replied_attempts(self) -> dict[RowKey, int]:
+        """The highest attempt that an environment answered with a failure, for rows that are left."""
+        replied = ((key, tried.replied) for key, tried in self._tried.items() if self.is_left(key))
+        return {key: attempt for key, attempt in replied if attempt is not None}
+
     def reusable(self) -> Mapping[RowKey, Raw]:
         """`reuse_cached_deliverable` of earlier failures, for rows that are left."""
         return {

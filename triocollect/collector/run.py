@@ -6,12 +6,14 @@ import msgspec
 import trio
 from attrs import field, frozen
 
+from triocollect.collector.descriptors import make_room
 from triocollect.collector.earlier import Files
 from triocollect.collector.feed import fly_all
 from triocollect.collector.finish import aggregate, nothing_to_do, report_of
 from triocollect.collector.fleet import Counts, Fleet, HandOver
 from triocollect.collector.lock import LockedOutput, lock_output
 from triocollect.collector.resume import Standing
+from triocollect.collector.row_clock import RowClock
 from triocollect.collector.send import CALLERS_OWN, Dispatch, Send, to_function, to_servers
 from triocollect.collector.set_out import Outset, set_out
 from triocollect.collector.sinks import Blocking, in_a_thread
@@ -52,6 +54,8 @@ async def run(order: Order) -> Report:
     The lock is held until every service has ended: nobody else's servers or files are met half way.
     """
     began, config = trio.current_time(), order.config
+    if order.dispatch is None:
+        make_room(config.dispatch.concurrency)
     locked = await lock_output(
         config.output.path,
         wait_s=config.output.wait_for_lock_s,
@@ -97,8 +101,10 @@ async def _collect(order: Order, services: trio.Nursery, routing: Routing | None
     fleet = _fleet(order, routing, outset)
     async with trio.open_nursery() as syncing:
         syncing.start_soon(outset.sinks.keep_synced, order.blocking)
+        syncing.start_soon(fleet.clock.run)
         await fly_all(fleet, outset, longest_first=config.dispatch.longest_first)
         syncing.cancel_scope.cancel()
+    outset.sinks.confirm()
     await order.blocking(outset.sinks.sync)
     if routing is not None and wants_metrics and has_work:
         await _aggregate(order, routing, head, outset)
@@ -139,14 +145,15 @@ def _resumed(standing: Standing) -> Resumed:
 
 def _fleet(order: Order, routing: Routing | None, outset: Outset) -> Fleet:
     dispatch = order.config.dispatch
-    drift = outset.run_file.drift
+    drift, clock = outset.run_file.drift, RowClock(dispatch.row_timeout_s)
     return Fleet(
         gate=Gate(dispatch.concurrency),
         ledger=Ledger(outset.standing.used_attempts()),
         retries=RetryBudget(dispatch.max_attempts),
         time=TimeBudget(dispatch.budget_s, dispatch.drain_margin_s),
         sinks=outset.sinks,
-        send=_send(order, routing, outset),
+        send=_send(order, routing, outset, clock),
+        clock=clock,
         target=lambda row: CALLERS_OWN if routing is None else routing.target(row),
         tell=order.tell,
         counts=Counts(failed=dict(outset.standing.failed), rewards=outset.rewards),
@@ -155,10 +162,8 @@ def _fleet(order: Order, routing: Routing | None, outset: Outset) -> Fleet:
     )
 
 
-def _send(order: Order, routing: Routing | None, outset: Outset) -> Send:
-    timeout_s = order.config.dispatch.row_timeout_s
+def _send(order: Order, routing: Routing | None, outset: Outset, clock: RowClock) -> Send:
     if routing is None:
         assert order.dispatch is not None
-        return to_function(order.dispatch, row_timeout_s=timeout_s)
-    reuse = outset.standing.reusable()
-    return to_servers(order.transport, routing, row_timeout_s=timeout_s, reuse=reuse)
+        return to_function(order.dispatch, clock)
+    return to_servers(order.transport, routing, clock, reuse=outset.standing.reusable())

@@ -1,15 +1,14 @@
 """One send of one row: to an environment server, or to the caller's own function."""
 
-import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
-import trio
 from msgspec import Raw
 
 from triocollect.collector.outcome import NoReply, Outcome
 from triocollect.collector.reply import Sent, failed, judge, judge_error
+from triocollect.collector.row_clock import RowClock
 from triocollect.errors import TransportError
 from triocollect.gym.bodies import run_body
 from triocollect.gym.routing import Routing, Target
@@ -22,47 +21,62 @@ from triocollect.transport import Client, Reply
 Send: TypeAlias = Callable[[Row, EpisodeId], Awaitable[Outcome]]
 Dispatch: TypeAlias = Callable[[JsonObject, int], Awaitable[Mapping[str, Json] | bytes]]
 
+Headers: TypeAlias = Callable[[RowKey], Sequence[tuple[bytes, bytes]]]
+
 CALLERS_OWN: Final = Target(url="the caller's dispatch function", server=None, implementation=None)
 
 
 def to_servers(
     transport: Client,
     routing: Routing,
+    clock: RowClock,
     *,
-    row_timeout_s: float | None,
     reuse: Mapping[RowKey, Raw],
+    headers: Headers = lambda _: (),
 ) -> Send:
     """`POST /run` to where each row belongs.
 
-    `reuse` has Gym's `reuse_cached_deliverable` of earlier failures.
-    A row that outlasts `row_timeout_s` has no reply: its request is cancelled.
+    `reuse` has Gym's `reuse_cached_deliverable` of earlier failures, `headers` what is said beside a row.
+    A row that outlasts the clock's time has no reply: its request is cancelled.
     """
 
     async def send(row: Row, episode: EpisodeId) -> Outcome:
         sent = Sent(row, episode, routing.target(row))
         body = run_body(row, episode.attempt, reuse_cached_deliverable=reuse.get(row.key))
-        with trio.move_on_after(math.inf if row_timeout_s is None else row_timeout_s):
+        with clock.limit():
             try:
-                return judge(sent, await transport.post(f"{sent.target.url}/run", body))
+                reply = await transport.post(f"{sent.target.url}/run", body, headers(row.key))
+                return judge(sent, reply)
             except TransportError as error:
                 return judge_error(sent, error)
-        return NoReply("row_timeout", f"no reply within the row timeout of {row_timeout_s:g} s")
+        return _too_late(clock)
 
     return send
 
 
-def to_function(dispatch: Dispatch, *, row_timeout_s: float | None) -> Send:
+def to_function(dispatch: Dispatch, clock: RowClock) -> Send:
     """The caller's `dispatch(row, attempt)`: what it returns is the reply, what it raises fails that row."""
 
     async def send(row: Row, episode: EpisodeId) -> Outcome:
         sent = Sent(row, episode, CALLERS_OWN)
-        with trio.move_on_after(math.inf if row_timeout_s is None else row_timeout_s):
+        with clock.limit():
             try:
                 returned = await dispatch(decode_object(row.line), episode.attempt)
-                body = returned if isinstance(returned, bytes) else msgspec.json.encode(returned)
+                body = returned if isinstance(returned, bytes) else msgspec.json.encode(dict(returned))
             except Exception as error:  # noqa: BLE001  # one row's failure never ends a run
-                return failed(sent, kind=type(error).__name__, message=str(error), reply=None)
+                return failed(sent, kind=type(error).__name__, message=_words_of(error), reply=None)
             return judge(sent, Reply(status=200, headers=(), body=body))
-        return NoReply("row_timeout", f"no reply within the row timeout of {row_timeout_s:g} s")
+        return _too_late(clock)
 
     return send
+
+
+def _too_late(clock: RowClock) -> NoReply:
+    return NoReply("row_timeout", f"no reply within the row timeout of {clock.timeout_s or 0:g} s")
+
+
+def _words_of(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # somebody else's __str__
+        return "an error that cannot say what it is"

@@ -48,6 +48,11 @@ class Sinks:
             self._unacknowledged.append(episode)
         self._something_new.set()
 
+    def confirm(self) -> None:
+        """Raise StorageError when somebody removed, replaced or cut one of the files meanwhile."""
+        self.output.confirm()
+        self.failures.confirm()
+
     def sync(self) -> None:
         """Make everything appended so far durable, then acknowledge it. May block for long."""
         durable, self._unacknowledged = self._unacknowledged, []
@@ -63,6 +68,7 @@ class Sinks:
             await self._something_new.wait()
             self._something_new = trio.Event()
             await trio.sleep(SYNC_EVERY_S)
+            self.confirm()  # not in a thread: nothing may be appended between looking and comparing
             await blocking(self.sync)
 
     def close(self) -> None:

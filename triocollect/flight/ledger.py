@@ -13,8 +13,12 @@ from triocollect.protocol.ids import EpisodeId, RowKey
 class Ledger:
     """The rules of attempts. Facts that change together change in one call."""
 
-    def __init__(self, tried: Mapping[RowKey, int] | None = None) -> None:
-        """`tried` is the highest attempt known to be used, for rows that were tried before."""
+    def __init__(self, tried: Mapping[RowKey, int] | None = None, *, floor: int = 0) -> None:
+        """`tried` is the highest attempt known to be used, for rows that were tried before.
+
+        No row starts below `floor`: above 0, one that is not named may have been tried as well.
+        """
+        self._floor: Final = floor
         self._highest: Final = dict(tried or {})
         self.flying: Final[dict[RowKey, EpisodeId]] = {}
         self.restored: Final[dict[RowKey, EpisodeId]] = {}  # continued, not sent yet
@@ -33,7 +37,7 @@ class Ledger:
         """Which attempt `start` will take."""
         if key in self.restored:
             return self.restored[key].attempt
-        return self._highest[key] + 1 if key in self._highest else 0
+        return max(self._floor, self._highest.get(key, -1) + 1)
 
     def start(self, key: RowKey, rollout_id: str) -> EpisodeId:
         """In flight begins: the row's next attempt, or its restored one."""
@@ -52,7 +56,7 @@ class Ledger:
         episode = self._land(key)
         if continuing:
             (self.lost if torn else self.restored)[key] = episode
-        elif episode.attempt == 0:
+        elif episode.attempt <= self._floor:
             del self._highest[key]
         else:
             self._highest[key] = episode.attempt - 1

@@ -57,7 +57,10 @@ def is_null(value: Raw) -> bool:
 
 def is_true(value: Raw) -> bool:
     """Whether Python, and so Gym, takes this JSON value for true."""
-    judged: Json = msgspec.json.decode(value)
+    try:
+        judged: Json = msgspec.json.decode(value)
+    except (msgspec.MsgspecError, RecursionError):
+        return True  # a number that is too large, or something that is very deep: not nothing
     return bool(judged)
 
 

@@ -39,6 +39,7 @@ class Routing(Protocol):
     def check(self, routes: Iterable[Route]) -> None: ...
     def target(self, row: Row) -> Target: ...
     def scorer(self, server: str | None, agent: str | None) -> Scorer: ...
+    def urls(self) -> tuple[str, ...]: ...
 
 
 class SingleServer:
@@ -57,6 +58,10 @@ class SingleServer:
     def scorer(self, server: str | None, agent: str | None) -> Scorer:  # noqa: ARG002  # there is one
         """The one server."""
         return Scorer(self._target, agent)
+
+    def urls(self) -> tuple[str, ...]:
+        """The one server."""
+        return (self._target.url,)
 
 
 class Router:
@@ -87,6 +92,11 @@ class Router:
         """The agent that a flat row without one is credited to when it is sent to this environment server."""
         server = self._environments.get(name)
         return None if server is None else server.attributed
+
+    def urls(self) -> tuple[str, ...]:
+        """The base URLs of all servers of the config, each once."""
+        found = (server.url for server in self._config.servers.values())
+        return tuple(dict.fromkeys(url for url in found if url is not None))
 
     def check(self, routes: Iterable[Route]) -> None:
         """Raises one ConfigError with every reason why some row cannot be sent; sends nothing."""

@@ -11,6 +11,8 @@ from triocollect.records.findings import Findings
 from triocollect.records.heads import SidecarHead, decode_sidecar_head, head_of
 from triocollect.records.lines import Lines
 
+GIVEN_UP: Final = "agent_request_failed"  # no reply, or a gateway's: the environment said nothing
+
 # Gym 0.7.0, retry_terminal_timeouts: these are then never terminal, and a skipped row always is.
 _RETRIED_CLASSES: Final = frozenset(
     {"timeout_exceeded", "reference_missing", "eval_missing", "transport_ineligible"}
@@ -22,6 +24,7 @@ class Tried(msgspec.Struct):
 
     lines: int = 0  # earlier failures: Gym's retry budget counts these
     attempt: int = 0  # the highest
+    replied: int | None = None  # the highest that an environment answered; what was given up is not
     terminal: bool = False
     failure_class: str = ""  # the last one
     elapsed_s: float | None = None
@@ -47,6 +50,8 @@ def scan_sidecar(path: Path, *, retry_terminal_timeouts: bool = False) -> Sideca
         tried.lines += 1
         tried.attempt = max(tried.attempt, head.attempt)
         tried.failure_class = head.failure_class
+        if head.failure_class != GIVEN_UP:
+            tried.replied = max(tried.replied or 0, head.attempt)
         tried.terminal = tried.terminal or _is_terminal(head, retry_terminal_timeouts)
         tried.elapsed_s = _elapsed_s(head) or tried.elapsed_s
         if head.reuse_cached_deliverable is not UNSET:

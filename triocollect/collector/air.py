@@ -1,0 +1,119 @@
+"""The rows of a run as a checkpoint sees them: what flies, since when, and who may be sent again."""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+import trio
+from attrs import frozen
+
+from triocollect.checkpoint.airspace import Blocking
+from triocollect.checkpoint.coordination import Coordination
+from triocollect.checkpoint.dispatch_log import DispatchLog
+from triocollect.checkpoint.inbox import Inbox
+from triocollect.collector.sinks import Sinks
+from triocollect.flight.gate import Gate
+from triocollect.flight.ledger import Ledger
+from triocollect.gym.routing import Routing
+from triocollect.protocol.ids import EpisodeId, RowKey
+from triocollect.rows.types import Row
+
+EPOCH_HEADER: Final = b"x-collector-epoch"
+CONTINUED_HEADER: Final = b"x-continued"
+
+
+@frozen(kw_only=True)
+class AirParts:
+    """What an Air works with."""
+
+    gate: Gate
+    ledger: Ledger
+    sinks: Sinks
+    log: DispatchLog
+    inbox: Inbox
+    blocking: Blocking
+
+
+class Air:
+    """See `checkpoint.airspace.Airspace`, which this is for a run's rows."""
+
+    def __init__(self, parts: AirParts) -> None:
+        self.gate: Final = parts.gate
+        self.ledger: Final = parts.ledger
+        self.flight: Final = trio.CancelScope()  # around all rows: left by a stop
+        self._parts: Final = parts
+        self._sent_at: Final[dict[RowKey, float]] = {}
+        self._urls: Final[dict[RowKey, str]] = {}
+        self._changed = trio.Event()
+        self._coordination: Coordination | None = None
+
+    def meet(self, coordination: Coordination) -> None:
+        """From here on it is known who takes part."""
+        self._coordination = coordination
+
+    # -- what a row tells ---------------------------------------------------------------------------------
+
+    async def may_be_sent(self, key: RowKey) -> None:
+        """Wait until what the row tried before is retired everywhere."""
+        while key in self.ledger.lost:
+            await self._changed.wait()
+
+    def sent(self, row: Row, episode: EpisodeId, routing: Routing) -> None:
+        """Write the attempt down, before a byte of it is sent. Raises StorageError."""
+        self._parts.log.append((episode,))
+        self._sent_at[row.key] = trio.current_time()
+        self._urls[row.key] = routing.target(row).url
+
+    def landed(self, key: RowKey) -> None:
+        """The row is not in flight any more; what brought no reply is to be retired."""
+        self._sent_at.pop(key, None)
+        self._urls.pop(key, None)
+        if key in self.ledger.lost:
+            self._parts.inbox.retire()
+        self._tell()
+
+    def headers(self, key: RowKey, epoch: int) -> list[tuple[bytes, bytes]]:
+        """What a `/run` says beside its row: whose it is, and whether it goes on from a boundary."""
+        headers = [(EPOCH_HEADER, b"%d" % epoch)]
+        if key in self.ledger.continuing:
+            headers.append((CONTINUED_HEADER, b"1"))
+        return headers
+
+    # -- what the controller asks ----------------------------------------------------------------------------
+
+    async def sync(self) -> None:
+        """Make output, sidecar and dispatch log durable. Raises StorageError."""
+        await self._parts.blocking(self._parts.sinks.sync)
+        await self._parts.blocking(self._parts.log.sync)
+
+    async def ended(self, episodes: Collection[EpisodeId]) -> None:
+        """Return when none of these is in flight any more."""
+        while not self.ledger.scope().isdisjoint(episodes):
+            await self._changed.wait()
+
+    def uncontrolled(self) -> Mapping[EpisodeId, str]:
+        """Rows in flight at a server that takes no part."""
+        assert self._coordination is not None
+        outside = {url for url in set(self._urls.values()) if self._coordination.at(url) is None}
+        return {
+            episode: f"its environment server {self._urls[key]} takes no part in checkpoints"
+            for key, episode in self.ledger.flying.items()
+            if self._urls.get(key) in outside
+        }
+
+    def work_s(self, episodes: Collection[EpisodeId]) -> float:
+        """Seconds since these were sent, added up."""
+        now, wanted = trio.current_time(), frozenset(episodes)
+        flying = self.ledger.flying.items()
+        return sum(now - self._sent_at.get(key, now) for key, episode in flying if episode in wanted)
+
+    def retired(self) -> None:
+        """Rows that brought no reply are retired: they may be sent again."""
+        self._tell()
+
+    def cancel_rows(self) -> None:
+        """Give the rows in flight up, without retiring them."""
+        self.flight.cancel()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
