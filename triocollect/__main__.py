@@ -5,15 +5,18 @@ import signal
 # Before anything else is imported: someone who signals a collector that is still starting must not kill it.
 signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 
+import os  # noqa: E402  # after the signal, as said above
 import sys  # noqa: E402  # after the signal, as said above
 
 import triocollect  # noqa: E402  # likewise
 
 _INTERRUPTED = 130
+_STANDARD_ERROR = 2
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns its exit code. `arguments` are those of the process by default."""
+    _close_the_gaps()
     given = sys.argv[1:] if arguments is None else arguments
     if given[:1] == ["--version"]:
         sys.stdout.write(f"triocollect {triocollect.__version__}\n")
@@ -24,8 +27,16 @@ def main(arguments: list[str] | None = None) -> int:
         return run(given)
     except KeyboardInterrupt:  # while the above was being imported, or while its ending was being told
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        sys.stderr.write("interrupted: run the same command again to continue\n")
+        if sys.stderr is not None:
+            sys.stderr.write("interrupted: run the same command again to continue\n")
         return _INTERRUPTED
+
+
+def _close_the_gaps() -> None:
+    """No file of ours may become a standard stream that we were started without: others write to those."""
+    while (nowhere := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
+        pass
+    os.close(nowhere)
 
 
 if __name__ == "__main__":

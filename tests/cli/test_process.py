@@ -73,3 +73,20 @@ def test_a_signal_while_settings_are_read_ends_the_program_as_promised(tmp_path,
     assert "Traceback" not in err
     assert ("interrupted: " in err) == (number == signal.SIGINT)
     assert ("Would send 1 row" in out) == (code == 0)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("style", ["plain", "json", "rich", "auto"])
+@pytest.mark.parametrize("streams", ["2>&-", "<&- >&- 2>&-", "2>/dev/full", "2>&1 >report | true"])
+def test_a_run_that_nobody_watches_still_collects(tmp_path, style, streams):
+    (tmp_path / "rows.jsonl").write_text(
+        '{"responses_create_params":{},"agent_ref":{"name":"arithmetic_agent"}}\n'
+    )
+    tokens = "run -i rows.jsonl -o o.jsonl --max-attempts 1 --connect-timeout 1 --environment-url http://127.0.0.1:1"
+    command = f"{sys.executable} -m triocollect {tokens} --progress {style} {streams}; echo $? > code"
+    subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, check=False, timeout=60)
+    assert len((tmp_path / "o_failures.jsonl").read_text().splitlines()) == 1
+    if "|" in streams:
+        assert "Finished rollout collection" in (tmp_path / "report").read_text()
+    else:
+        assert (tmp_path / "code").read_text() == "3\n"

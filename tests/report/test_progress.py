@@ -234,6 +234,33 @@ def test_a_terminal_that_goes_away_does_not_end_the_run(style: str) -> None:
     assert progress.tally.finished == 2
 
 
+class Gone(Terminal):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+@pytest.mark.parametrize("style", ["plain", "json", "rich", "auto"])
+def test_a_reader_that_goes_away_silences_the_display_and_nothing_else(style: str) -> None:
+    progress, _ = a_progress(style, Gone())
+    progress.listen(Note("nobody reads this"))
+    progress.listen(started(1))
+    progress.listen(sent(0))
+    progress.draw()
+    progress.listen(succeeded(0))
+    progress.close()
+    assert progress.tally.finished == 1
+
+
+@pytest.mark.parametrize("style", ["plain", "json", "rich", "auto", "none"])
+def test_without_a_stream_nothing_is_shown(style: str) -> None:
+    progress = Progress(style, None)
+    progress.listen(started(1))
+    progress.listen(Note("nobody reads this"))
+    progress.draw()
+    progress.close()
+    assert progress.tally.expected == 1
+
+
 def test_nothing_is_shown_when_nothing_is_wanted() -> None:
     stream = io.StringIO()
     progress, _ = a_progress("none", stream)

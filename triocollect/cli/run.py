@@ -68,7 +68,7 @@ async def _collect(config: Config) -> Report:
     from triocollect.collector import door  # noqa: PLC0415  # what a dry run does not load
     from triocollect.report.progress import Progress  # noqa: PLC0415  # what a dry run does not load
 
-    stream: TextIO = sys.stderr
+    stream: TextIO | None = sys.stderr  # None where the process was started with it closed
     progress = Progress(config.display.progress, stream)
     try:
         async with trio.open_nursery() as nursery:

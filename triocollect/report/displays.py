@@ -13,7 +13,7 @@ _LINES_KEPT: Final = 1000
 
 
 class Display(Protocol):
-    """What `Progress` draws on. Any method may raise OSError or ValueError when the stream is gone."""
+    """What `Progress` draws on. Any method may raise when the stream is gone."""
 
     def tell(self, event: Event) -> None:
         """Called for each event; has to be cheap."""

@@ -14,16 +14,32 @@ from triocollect.report.tally import Tally
 from triocollect.report.wording import by_class, clock_time, mean_with_interval, span
 
 
+class _Console(Console):
+    """A console that leaves it to others what a reader who has gone away means.
+
+    rich ends the program then, and standard output with it.
+    """
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 class LivePanel:
     """Redraws in place; notes scroll away above it; one plain line stays at the end.
 
-    Nothing draws by itself: rich's own refreshing thread is off. Standard output is left alone, since it may
-    be somebody's machine-readable result.
+    Nothing draws by itself: rich's own refreshing thread is off. Standard output and standard error stay what
+    they are: the one may be a machine-readable result, the other is needed after a panel that failed.
     """
 
     def __init__(self, stream: TextIO, *, width: int | None = None) -> None:
-        self._console = Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
-        self._live = Live(console=self._console, auto_refresh=False, transient=True, redirect_stdout=False)
+        self._console = _Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+        self._live = Live(
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
 
     def tell(self, event: Event) -> None:
         """Print notes, and what is about to begin, above the panel."""

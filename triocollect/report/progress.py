@@ -1,8 +1,9 @@
 """What the user sees while rows run: events go in, a display is drawn a few times a second."""
 
+import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, TextIO
 
 import trio
@@ -18,24 +19,25 @@ DRAW_EVERY_S: Final = 0.25
 class Progress:
     """Listens to a run (`listen`), draws it (`run`, a service task), and has the last word (`close`).
 
-    `stream` is standard error as a rule. `clock` gives seconds that never go back. A stream that has gone
-    away silences the display and never disturbs the run.
+    `stream` is standard error as a rule, None where that is closed. `clock` gives seconds that never go
+    back. A display that fails, whatever for, is silenced and never disturbs the run.
     """
 
     def __init__(
-        self, style: ProgressStyle, stream: TextIO, *, clock: Callable[[], float] = time.monotonic
+        self, style: ProgressStyle, stream: TextIO | None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.tally: Final = Tally()
         self._clock: Final = clock
-        self._display = _display(style, stream)
+        self._display: Display = Silence()
+        if stream is not None:
+            with self._harmless():
+                self._display = _display(style, stream)
 
     def listen(self, event: Event) -> None:
         """An `events.Listener`: takes the event in; costs a few microseconds."""
-        self.tally.apply(event, self._clock())
-        try:
+        with self._harmless():
+            self.tally.apply(event, self._clock())
             self._display.tell(event)
-        except (OSError, ValueError):
-            self._display = Silence()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Draw until cancelled."""
@@ -46,19 +48,22 @@ class Progress:
 
     def draw(self) -> None:
         """Show how the run stands, if the display finds it time to."""
-        try:
+        with self._harmless():
             self._display.draw(self.tally, self._clock())
-        except (OSError, ValueError):
-            self._display = Silence()
 
     def close(self) -> None:
         """Show how the run stands for the last time; a second call does nothing."""
         display, self._display = self._display, Silence()
-        try:
+        with self._harmless():
             display.draw(self.tally, self._clock())
             display.close(self.tally, self._clock())
-        except (OSError, ValueError):
-            return
+
+    @contextlib.contextmanager
+    def _harmless(self) -> Iterator[None]:
+        try:
+            yield
+        except (Exception, SystemExit):  # noqa: BLE001  # rows are worth more than the sight of them
+            self._display = Silence()
 
 
 def _display(style: ProgressStyle, stream: TextIO) -> Display:
