@@ -316,3 +316,20 @@ async def test_a_prepare_overtakes_a_retire_that_hangs(tmp_path):
         assert (await caller.ok("prepare", 2))["phase"] == "prepared"
         assert await caller.refused("retire", 1, **retire(ONE)) == "stale_checkpoint"
         caller.counts.stop_waits.set()
+
+
+async def test_a_prepare_that_waits_is_answered_when_its_repeat_finds_everything_ready(tmp_path):
+    async with participant(tmp_path) as caller, anyio.create_task_group() as tasks:
+        await blocked_add(caller, tasks)
+        phases = []
+
+        async def prepare():
+            phases.append((await caller.ok("prepare", 1))["phase"])
+
+        tasks.start_soon(prepare)
+        await anyio.wait_all_tasks_blocked()
+        caller.counts.restarts = [ONE]  # nothing settles: it just does not count any more
+        await prepare()
+        await anyio.wait_all_tasks_blocked()
+        assert phases == ["prepared", "prepared"]
+        caller.counts.slow.set()

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from tests.participant.harness import ONE, TWO, inline, participant, retire
+from tests.participant.harness import ONE, TWO, commit, inline, participant, retire
 from triocollect.participant import EpisodeId
 
 
@@ -166,3 +166,26 @@ async def test_a_commit_drops_restored_state_outside_its_scope_and_refuses_nothi
         assert caller.counts.counts == {kept: 3}
         await caller.ok("resume", 2)
         assert await caller.add(EpisodeId("two", 1)) == 1
+
+
+async def test_a_commit_that_was_ended_while_it_published_drops_nothing(tmp_path):
+    published = anyio.Event()
+
+    async def slow_disk(work):
+        done = work()
+        await published.wait()
+        return done
+
+    cut = await saved(tmp_path)
+    async with participant(tmp_path, in_thread=slow_disk) as caller:
+        published.set()
+        await caller.ok("restore", 1, **caller.installing(1, cut, one=1, two=1))
+        await caller.ok("resume", 1)
+        published = anyio.Event()
+        await caller.ok("prepare", 2)
+        await caller.refused("commit", 2, **commit(2), budget_ms=0)
+        await anyio.wait_all_tasks_blocked()
+        await caller.refused("resume", 2, budget_ms=0)
+        published.set()
+        await caller.ok("resume", 2)
+        assert (await caller.status())["restored_pending"] == 2

@@ -148,5 +148,6 @@ async def _write(standing: Standing[R], cut: Cut[R]) -> Committed | Refuse:
         exported=tuple(dict.fromkeys(keys)),
         kept=cut.kept,
     )
+    cut.records = ()  # they may be large, and are on disk
     standing.operations.answered(call, answer)
     return answer
