@@ -45,7 +45,8 @@ async def test_without_the_token_nothing_is_told(tmp_path):
             reply = await caller.client.get(
                 f"/checkpoint/v1/{path}", headers={"authorization": "Bearer wrong"}
             )
-            assert (reply.status_code, reply.json()["error"]["code"]) == (401, "unauthorized")
+            told = reply.json()["error"]
+            assert (reply.status_code, told["code"], told["phase"]) == (401, "unauthorized", None)
         reply = await caller.client.post(
             "/checkpoint/v1/prepare", content=b"{}", headers={"authorization": ""}
         )

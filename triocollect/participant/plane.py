@@ -122,13 +122,12 @@ class ControlPlane(Generic[R]):
     async def _send(self, answer: Answer | Refuse, send: Send) -> None:
         status, body = _OK, msgspec.json.encode(answer)
         if isinstance(answer, Refuse):
-            standing = self._standing
-            refusal = Refusal(
-                code=answer.code,
-                detail=answer.detail,
-                phase=standing.phase.value,
-                operation=standing.operations.current,
-            )
+            refusal = Refusal(code=answer.code, detail=answer.detail)
+            if answer.code is not Code.UNAUTHORIZED:  # who has no token learns nothing
+                standing = self._standing
+                refusal = msgspec.structs.replace(
+                    refusal, phase=standing.phase.value, operation=standing.operations.current
+                )
             status, body = status_of(answer.code), msgspec.json.encode(RefusalBody(refusal))
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": status, "headers": headers})
