@@ -57,14 +57,14 @@ def a_collection(sequence, participants, checkpoint_id, episodes=SOME) -> Collec
     )
 
 
-def draft(store, episodes=SOME) -> Collection:
+CREW = (("environment", "env"), ("agent", "agent"))
+
+
+def draft(store, episodes=SOME, crew=CREW) -> Collection:
     """Everything before the publish."""
     sequence = store.next_sequence()
     folder, checkpoint_id = store.begin(sequence), new_checkpoint_id(sequence)
-    parts = [
-        commit(folder, checkpoint_id, kind, instance, episodes)
-        for kind, instance in (("environment", "env"), ("agent", "agent"))
-    ]
+    parts = [commit(folder, checkpoint_id, kind, instance, episodes) for kind, instance in crew]
     return a_collection(sequence, parts, checkpoint_id, episodes)
 
 

@@ -1,0 +1,210 @@
+"""LATEST always names something whole, numbers never repeat, at most two are kept, foreign files stay.
+
+Whatever dies when: killed or without power before any step, an error of the disk at any step, what dead
+processes leave, what strangers damage.
+"""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import hypothesis
+import hypothesis.strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.checkpoint.checkpoints import draft
+from tests.checkpoint.dying_disk import DeathError, DyingDisk
+from triocollect.checkpoint.ladder import find_checkpoint, read_latest
+from triocollect.checkpoint.names import folder_name, is_rest, sequence_of
+from triocollect.checkpoint.store import Store
+from triocollect.errors import DamageError, LockedError, StorageError
+from triocollect.protocol.ids import EpisodeId
+
+FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+FOREIGN = {"notes.txt": b"mine", "ckpt-7": b"mine too", ".hidden": b"", "ckpt-000000.bak": b"x"}
+steps = st.integers(0, 34)  # a checkpoint with its prune takes 33
+
+
+def taken_over():
+    raise LockedError("another collector has taken over")
+
+
+class Lives(RuleBasedStateMachine):
+    """One directory, many collectors.
+
+    `latest`: the numbers that LATEST may name (None: there is none). `published`: those it may ever have
+    named. `harmed`: names that a stranger has damaged.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.root = Path(tempfile.mkdtemp(prefix="store-", dir=FAST))
+        self.store = Store(self.root)
+        self.used, self.published, self.latest, self.harmed = set(), set(), {None}, set()
+
+    def teardown(self):
+        shutil.rmtree(self.root)
+
+    @initialize()
+    def strangers_keep_things_here(self):
+        for name, data in FOREIGN.items():
+            (self.root / name).write_bytes(data)
+
+    def names(self):
+        return {path.name for path in self.root.iterdir()}
+
+    def folders(self):
+        return {number for name in self.names() if (number := sequence_of(name))}
+
+    def begin(self):
+        collection = draft(self.store, [EpisodeId("0-0")], [("environment", "env")])
+        assert collection.sequence not in self.used, "a number was used twice"
+        self.used.add(collection.sequence)
+        return collection
+
+    def has_published(self, number):
+        self.published |= self.used if "LATEST" in self.harmed else {number}  # else nobody could tell
+        self.latest = {number}
+        self.harmed.discard("LATEST")
+
+    @rule()
+    def a_checkpoint_is_taken(self):
+        before = find_checkpoint(self.root)
+        collection = self.begin()
+        self.store.publish(collection)
+        self.has_published(collection.sequence)
+        assert self.store.prune() == ()
+        kept = self.folders()
+        assert collection.sequence in kept
+        assert len(kept) <= 2
+        assert kept <= self.published, "a try that was never published is kept"
+        if before.checkpoint is not None and not before.skipped:
+            assert before.checkpoint.collection.sequence in kept
+        assert not [name for name in self.names() if is_rest(self.root / name)]
+        assert self.store.discard(collection.sequence) == (), "a confused caller"
+        assert collection.sequence in self.folders()
+
+    @rule()
+    def a_try_fails(self):
+        collection = self.begin()
+        assert self.store.discard(collection.sequence) == ()
+        assert collection.sequence not in self.folders()
+
+    @rule()
+    def a_try_ends_right_before_it_would_count(self):
+        with contextlib.suppress(LockedError):
+            Store(self.root, confirm=taken_over).publish(self.begin())
+
+    @rule(steps=steps, power=st.booleans(), kept=st.sampled_from([0.0, 0.5, 1.0]))
+    def a_death_in_a_checkpoint(self, steps, power, kept):
+        with contextlib.suppress(DeathError), DyingDisk(self.root, steps, power=power, kept=kept):
+            collection = self.begin()
+            self.latest.add(collection.sequence)
+            self.store.publish(collection)
+            self.has_published(collection.sequence)
+            self.store.prune()
+        self.look_at_latest()
+        self.store = Store(self.root)
+
+    @rule(steps=st.integers(14, 24), power=st.booleans())
+    def a_death_after_a_try_that_failed(self, steps, power):
+        with contextlib.suppress(DeathError), DyingDisk(self.root, steps, power=power):
+            self.store.discard(self.begin().sequence)
+        self.store = Store(self.root)
+
+    @rule(steps=steps)
+    def an_error_of_the_disk(self, steps):
+        latest = self.bytes_of_latest()
+        collection = None
+        with DyingDisk(self.root, steps, fails=True):
+            try:
+                collection = self.begin()
+                self.store.publish(collection)
+                self.has_published(collection.sequence)
+                self.store.prune()
+            except (StorageError, OSError):
+                assert self.bytes_of_latest() == latest, "not published, and LATEST has moved"
+                if collection is not None:
+                    self.store.discard(collection.sequence)
+
+    @rule(steps=st.none() | st.integers(0, 16))
+    def a_fresh_run(self, steps):
+        with contextlib.suppress(DeathError), DyingDisk(self.root, steps):
+            self.latest.add(None)
+            self.store.forget()
+            self.latest = {None}
+        self.look_at_latest()
+        self.store = Store(self.root)
+
+    def look_at_latest(self):
+        """What a death has left."""
+        with contextlib.suppress(DamageError):
+            latest = read_latest(self.root)
+            if latest is None:
+                assert None in self.latest
+                self.latest, self.published = {None}, set()
+                self.harmed.discard("LATEST")
+            else:
+                assert latest.sequence in self.latest
+                self.has_published(latest.sequence)
+
+    def bytes_of_latest(self):
+        path = self.root / "LATEST"
+        return path.read_bytes() if path.exists() else None
+
+    @rule(name=st.sampled_from([".tmp-ckpt-000009", ".trash-x", "LATEST.77.tmp", ".LATEST.tmp"]))
+    def something_of_a_dead_process(self, name):
+        path = self.root / name
+        path.write_text("half") if name.endswith(".tmp") else path.mkdir(exist_ok=True)
+
+    @rule()
+    def the_collector_starts_again(self):
+        self.store = Store(self.root)
+        self.store.find()
+
+    @precondition(lambda self: self.folders())
+    @rule(nth=st.integers(0, 20), harm=st.sampled_from(["zero", "chop", "unlink"]))
+    def a_stranger_damages_a_file(self, nth, harm):
+        files = [file for number in self.folders() for file in (self.root / folder_name(number)).rglob("*.*")]
+        if not files:
+            return
+        file = sorted(files)[nth % len(files)]
+        self.harmed.add(file.relative_to(self.root).parts[0])
+        if harm == "unlink":
+            file.unlink()
+        else:
+            file.write_bytes(b"\0" * file.stat().st_size if harm == "zero" else file.read_bytes()[:-3])
+
+    @precondition(lambda self: (self.root / "LATEST").exists())
+    @rule(content=st.sampled_from([b"", b"\0\0\0"]))
+    def a_stranger_damages_the_pointer(self, content):
+        (self.root / "LATEST").write_bytes(content)
+        self.harmed.add("LATEST")
+
+    @invariant()
+    def what_is_found_is_whole_and_what_latest_names(self):
+        rung = find_checkpoint(self.root)
+        for skipped in rung.skipped:
+            assert skipped.name in self.harmed or "LATEST" in self.harmed, str(skipped)
+        if rung.checkpoint is None:
+            assert None in self.latest or self.harmed
+            return
+        assert rung.checkpoint.folder.name not in self.harmed
+        number = rung.checkpoint.collection.sequence
+        if "LATEST" not in self.harmed:
+            assert number in (self.published if rung.skipped else self.latest)
+
+    @invariant()
+    def what_is_not_ours_is_untouched(self):
+        for name, data in FOREIGN.items():
+            assert (self.root / name).read_bytes() == data
+
+
+TestLives = Lives.TestCase
+TestLives.settings = hypothesis.settings(
+    hypothesis.settings.default,
+    max_examples=max(50, hypothesis.settings.default.max_examples // 2),
+    stateful_step_count=20,
+)
