@@ -12,15 +12,25 @@ from triocollect.checkpoint.signals import listen_for_signals
 
 
 @pytest.fixture(autouse=True)
-def _usr1_as_it_was():
-    before = signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+def _handlers_as_they_were():
+    before = {number: signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGTERM)}
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
     yield
-    signal.signal(signal.SIGUSR1, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
-async def test_usr1_term_and_int_are_heard_and_handlers_are_put_back():
+async def test_handlers_are_put_back_but_usr1_kills_nobody_any_more():
+    before = [signal.SIG_IGN, signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)]
+    async with trio.open_nursery() as nursery:
+        await nursery.start(listen_for_signals, Inbox(60, now=0))
+        nursery.cancel_scope.cancel()
+    assert [signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT)] == before
+
+
+async def test_usr1_term_and_int_are_heard_and_a_stopped_run_hears_no_term_any_more():
     numbers = (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT)
-    before = [signal.SIG_IGN, *map(signal.getsignal, numbers[1:])]
+    before = [signal.SIG_IGN, signal.SIG_IGN, signal.getsignal(signal.SIGINT)]
     inbox = Inbox(60, now=0)
     async with trio.open_nursery() as nursery:
         await nursery.start(listen_for_signals, inbox)

@@ -231,20 +231,10 @@ def test_a_flag_given_twice_is_a_usage_error(capsys):
     assert "--limit" in capsys.readouterr().err
 
 
-def test_help_says_what_is_not_in_this_version(capsys):
-    assert main(["run", "--help"]) == 0
-    missing = (
-        capsys.readouterr().out.partition("Checkpoints (not in this version):\n")[2].partition("\n\n")[0]
-    )
-    assert "--checkpoint-dir" in missing
-    assert "--participant" in missing
-
-
 @pytest.mark.parametrize("command", ["run", "materialize"])
 @pytest.mark.parametrize(
     ("flag", "value"),
     [
-        ("--checkpoint-dir", "ckpt"),
         ("--checkpoint-every", "5m"),
         ("--checkpoint-timeout", "5m"),
         ("--grace", "5m"),
@@ -253,10 +243,13 @@ def test_help_says_what_is_not_in_this_version(capsys):
         ("--participant", "environment=http://e:1"),
     ],
 )
-def test_what_only_checkpoints_need_is_refused_in_this_version(command, flag, value, folder, capsys):
+def test_what_only_checkpoints_need_is_refused_without_a_directory(command, flag, value, folder, capsys):
     assert main([command, "-i", "rows.jsonl", "-o", "out.jsonl", flag, value]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        f"triocollect: this version collects without checkpoints; leave {flag} (command line) out"
+        (
+            f"triocollect: {flag} (command line): "
+            "needs --checkpoint-dir, the directory that checkpoints are kept in"
+        )
     ]
     assert [path.name for path in folder.iterdir()] == ["rows.jsonl"]
 

@@ -1,10 +1,13 @@
 """The signals of a run, as orders."""
 
 import signal
+from typing import Final
 
 import trio
 
 from triocollect.checkpoint.inbox import Inbox
+
+_NUMBERS: Final = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
 
 async def listen_for_signals(
@@ -12,15 +15,22 @@ async def listen_for_signals(
 ) -> None:
     """A service: TERM stops, USR1 takes a checkpoint, INT stops and, sent again, leaves. Main thread only.
 
-    What was there before is put back at the end, but a USR1 that would have killed is ignored from now on:
-    one that came at the last moment is delivered again afterwards.
+    All are ignored underneath, so that one which comes while the handlers change is harmless: trio delivers
+    it again to whatever was there before. USR1 stays ignored, and so does the TERM of a run that was told to
+    stop: nothing may take its exit code away.
     """
-    if signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGUSR1, signal.SIGINT) as arrivals:
-        task_status.started()
-        async for number in arrivals:
-            hear(inbox, number)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in _NUMBERS}
+    try:
+        with trio.open_signal_receiver(*_NUMBERS) as arrivals:
+            task_status.started()
+            async for number in arrivals:
+                hear(inbox, number)
+    finally:
+        signal.signal(signal.SIGINT, before[signal.SIGINT])
+        if inbox.stop_by is None:
+            signal.signal(signal.SIGTERM, before[signal.SIGTERM])
+        if before[signal.SIGUSR1] is not signal.SIG_DFL:
+            signal.signal(signal.SIGUSR1, before[signal.SIGUSR1])
 
 
 def hear(inbox: Inbox, number: int) -> None:

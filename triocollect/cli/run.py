@@ -60,6 +60,8 @@ def collect(resolved: Resolved) -> int:
         say.err(render(report))
     else:
         say.out(render(report))
+    if report.ending == "preempted" and resolved.config.checkpoint is not None:
+        return resolved.config.checkpoint.preempt_exit_code
     return report.exit_code
 
 
@@ -73,7 +75,7 @@ async def _collect(config: Config) -> Report:
     try:
         async with trio.open_nursery() as nursery:
             await nursery.start(progress.run)
-            report = await door.collect(config, listener=progress.listen)
+            report = await door.collect(config, listener=progress.listen, signals=True)
             nursery.cancel_scope.cancel()
     finally:
         progress.close()

@@ -17,6 +17,7 @@ from triocollect.gym.routing import Routing
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.rows.types import Row
 
+RETIRE_PATIENCE_S: Final = 300.0  # a participant that is gone for longer will not retire anything
 EPOCH_HEADER: Final = b"x-collector-epoch"
 CONTINUED_HEADER: Final = b"x-continued"
 
@@ -43,6 +44,7 @@ class Air:
         self._parts: Final = parts
         self._sent_at: Final[dict[RowKey, float]] = {}
         self._urls: Final[dict[RowKey, str]] = {}
+        self._marked: Final[dict[str, RowKey]] = {}
         self._changed = trio.Event()
         self._coordination: Coordination | None = None
 
@@ -50,16 +52,24 @@ class Air:
         """From here on it is known who takes part."""
         self._coordination = coordination
 
+    def finished(self) -> list[str]:
+        """Rollouts that are finished and that participants keep a refusal, or something, of."""
+        return [rollout_id for rollout_id, key in self._marked.items() if not self.ledger.knows(key)]
+
     # -- what a row tells ---------------------------------------------------------------------------------
 
-    async def may_be_sent(self, key: RowKey) -> None:
-        """Wait until what the row tried before is retired everywhere."""
-        while key in self.ledger.lost:
-            await self._changed.wait()
+    async def may_be_sent(self, key: RowKey) -> bool:
+        """Wait until what the row tried before is retired everywhere; False when that takes too long."""
+        with trio.move_on_after(RETIRE_PATIENCE_S):
+            while key in self.ledger.lost:
+                await self._changed.wait()
+        return key not in self.ledger.lost
 
     def sent(self, row: Row, episode: EpisodeId, routing: Routing) -> None:
         """Write the attempt down, before a byte of it is sent. Raises StorageError."""
         self._parts.log.append((episode,))
+        if episode.attempt:
+            self._marked[episode.rollout_id] = row.key
         self._sent_at[row.key] = trio.current_time()
         self._urls[row.key] = routing.target(row).url
 

@@ -84,13 +84,18 @@ async def fly(fleet: Fleet, row: Row) -> None:
 
 
 async def _send(fleet: Fleet, row: Row, nth: int, closed: int) -> End:
-    await fleet.gate.opened()
+    if not await fleet.may_be_sent(row):
+        fleet.tell(RowLeft(row.key, "what ran of it before could not be stopped everywhere"))
+        return Ended(None)
     episode = fleet.ledger.start(row.key, row.rollout_id)
+    fleet.sent(row, episode)
     fleet.retries.sent(nth)
     fleet.tell(RowSent(row.key, episode, row.agent))
     began = trio.current_time()
     outcome = await fleet.send(row, episode)
-    return _settle(fleet, Flight(row, episode, nth, trio.current_time() - began), outcome, closed)
+    end = _settle(fleet, Flight(row, episode, nth, trio.current_time() - began), outcome, closed)
+    fleet.landed(row)
+    return end
 
 
 def _settle(fleet: Fleet, flight: Flight, outcome: Outcome, closed: int) -> End:

@@ -31,18 +31,18 @@ async def collect(
     *,
     dispatch: Dispatch | None = None,
     on_result: Callable[[Result], None] | None = None,
-    signals: bool = False,  # noqa: ARG001  # without checkpoints there is no handler
+    signals: bool = False,
     listener: Listener | None = None,
 ) -> Report:
     """Collect all rows and return the report. Run it under trio.
 
     `dispatch(row, attempt)` sends a row in your own way and returns the reply, a JSON object or its bytes;
     then no server is needed. `on_result` hears of every row after it is written, `listener` of every event.
-    `signals` has no effect without checkpoints. Raises the errors of `triocollect.errors`; a cancelled
-    collect leaves a folder from which the same call continues.
+    `signals`: TERM, USR1 and INT are heard, in the main thread and with a checkpoint directory only. Raises
+    the errors of `triocollect.errors`; a cancelled collect leaves a folder from which the same call goes on.
     """
     hand_over = None if on_result is None else functools.partial(_call, on_result)
-    return await _collect(config, dispatch=dispatch, hand_over=hand_over, listener=listener)
+    return await _collect(config, dispatch=dispatch, hand_over=hand_over, listener=listener, signals=signals)
 
 
 def collect_sync(
@@ -111,13 +111,16 @@ async def _collect(
     dispatch: Dispatch | None,
     hand_over: HandOver | None,
     listener: Listener | None = None,
+    signals: bool = False,
 ) -> Report:
     if not trio.lowlevel.in_trio_run():
         raise UsageError(
             "collect runs under trio; from asyncio: await asyncio.to_thread(triocollect.collect_sync, config)"
         )
-    if config.checkpoint is not None:
-        raise UsageError("this version collects without checkpoints; leave --checkpoint-dir out")
+    if config.checkpoint is not None and dispatch is not None:
+        raise UsageError(
+            "checkpoints are taken of rows that go to servers, not of a dispatch function of your own"
+        )
     transport = Client(
         connect_timeout_s=config.dispatch.connect_timeout_s, max_reply_bytes=config.dispatch.max_reply_bytes
     )
@@ -129,6 +132,7 @@ async def _collect(
                 listener=listener or _nobody,
                 dispatch=dispatch,
                 hand_over=hand_over,
+                signals=signals,
             )
         )
     except BaseExceptionGroup as group:

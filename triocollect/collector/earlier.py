@@ -1,6 +1,7 @@
 """What an earlier run left beside the output, and whether to continue it or start afresh."""
 
 import contextlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -36,12 +37,13 @@ class Files:
         return [path for path in (self.output, self.failures) if _size(path)]
 
 
-def continues(config: OutputConfig, files: Files) -> bool:
+def continues(config: OutputConfig, files: Files, more: Iterable[Path] = ()) -> bool:
     """Whether the run continues an earlier one, by the user's wish and what is there.
 
+    `more`: other files that only an earlier run leaves.
     Raises NothingToResumeError (`must` with nothing there) and WouldOverwriteError (`never` over rows).
     """
-    found = files.with_rows()
+    found = [*files.with_rows(), *(path for path in more if _size(path))]
     match config.resume:
         case "auto":
             return bool(found)

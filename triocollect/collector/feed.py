@@ -12,10 +12,17 @@ from triocollect.rows.types import Row
 
 
 async def fly_all(fleet: Fleet, outset: Outset, *, longest_first: bool) -> None:
-    """Send all rows that are left, in input order or longest first, until each has had its last word."""
+    """Send all rows that are left, until each has had its last word.
+
+    Restored ones go first, the rest in input order; where nothing was restored, longest first if asked for.
+    """
     standing = outset.standing
     async with trio.open_nursery() as nursery:
-        if longest_first:
+        if restored := frozenset(fleet.ledger.restored):
+            await _feed(fleet, nursery, (row for row in outset.read_rows() if row.key in restored))
+            rest = standing.left(outset.read_rows())
+            await _feed(fleet, nursery, (row for row in rest if row.key not in restored))
+        elif longest_first:
             await _feed(fleet, nursery, standing.longest_first(outset.read_rows()))
             rest = standing.left(outset.read_rows())
             await _feed(fleet, nursery, (row for row in rest if not standing.has_known_length(row.key)))

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 import trio
 
+from triocollect.checkpoint import orders
 from triocollect.collector.earlier import Files
 from triocollect.collector.fleet import Fleet
 from triocollect.collector.set_out import Outset
@@ -106,7 +107,13 @@ def report_of(outset: Outset, fleet: Fleet, config: OutputConfig, *, seconds: fl
     succeeded, failed = standing.done_expected + counts.succeeded_now, len(counts.failed)
     left = standing.expected - succeeded - failed
     by_class = Counter(failure_class or "unknown" for failure_class in counts.failed.values())
-    tale = _Tale(succeeded=succeeded, failed=failed, left=left > 0 or fleet.cut_short, sends=retries.sends)
+    tale = _Tale(
+        succeeded=succeeded,
+        failed=failed,
+        left=left > 0 or fleet.cut_short,
+        sends=retries.sends,
+        ending=orders.Ending.DONE if fleet.ended is None else fleet.ended.ending,
+    )
     return Report(
         run=outset.run_file.run,
         ending=_ending(config, tale),
@@ -125,6 +132,7 @@ def report_of(outset: Outset, fleet: Fleet, config: OutputConfig, *, seconds: fl
         rewards=counts.rewards.count,
         reward_interval=counts.rewards.interval(),
         damaged=outset.damaged,
+        checkpoint=_checkpoint_of(fleet),
         seconds=seconds,
         paths=_paths(outset.files),
     )
@@ -136,16 +144,25 @@ def nothing_to_do(files: Files, *, seconds: float) -> Report:
     return Report(run="", ending="complete", expected=0, notes=(note,), seconds=seconds, paths=_paths(files))
 
 
+def _checkpoint_of(fleet: Fleet) -> str | None:
+    """The checkpoint that a stopped run can be continued from, if its last one was published."""
+    taken = None if fleet.ended is None else fleet.ended.taken
+    return taken.outcome.checkpoint_id if isinstance(taken, orders.Published) else None
+
+
 class _Tale(NamedTuple):
     succeeded: int
     failed: int
     left: bool  # rows that were not tried, or were cut
     sends: int
+    ending: orders.Ending
 
 
 def _ending(config: OutputConfig, tale: _Tale) -> Ending:
+    if tale.ending is orders.Ending.INTERRUPTED:
+        return "interrupted"
     if tale.left:
-        return "left"
+        return "preempted" if tale.ending is orders.Ending.PREEMPTED else "left"
     counted = bool(config.count_failure_classes_as_zero) or config.count_missing_rollouts_as_zero
     if tale.sends and not tale.succeeded and not counted:
         return "nothing_succeeded"

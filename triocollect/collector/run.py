@@ -6,6 +6,8 @@ import msgspec
 import trio
 from attrs import field, frozen
 
+from triocollect.checkpoint.discovery import Candidate
+from triocollect.collector.controlled import Control, Held, Taking, fly_controlled, hold
 from triocollect.collector.descriptors import make_room
 from triocollect.collector.earlier import Files
 from triocollect.collector.feed import fly_all
@@ -39,6 +41,7 @@ class Order:
     dispatch: Dispatch | None = None
     hand_over: HandOver | None = None
     blocking: Blocking = in_a_thread
+    signals: bool = False  # heard only with a checkpoint directory, and in the main thread
     warnings: list[str] = field(factory=list)
 
     def tell(self, event: Event) -> None:
@@ -49,24 +52,36 @@ class Order:
 
 
 async def run(order: Order) -> Report:
-    """Collect all rows. Raises UsageError, RefusedError, StorageError, DeploymentError.
+    """Collect all rows. Raises UsageError, RefusedError, StorageError, DeploymentError, CheckpointError.
 
-    The lock is held until every service has ended: nobody else's servers or files are met half way.
+    The locks are held until every service has ended: nobody else's servers or files are met half way.
     """
     began, config = trio.current_time(), order.config
     if order.dispatch is None:
         make_room(config.dispatch.concurrency)
+    held = None
+    if config.checkpoint is not None:
+        held = await hold(config, embedded=is_embedded(config), tell=order.tell)
+    try:
+        return await _run(order, held, began)
+    finally:
+        if held is not None:
+            held.directory.close()
+
+
+async def _run(order: Order, held: Held | None, began: float) -> Report:
+    config = order.config
     locked = await lock_output(
         config.output.path,
         wait_s=config.output.wait_for_lock_s,
         warn=lambda text: order.tell(Note(text, "warning")),
     )
-    routing, outset = await _set_out(order, locked)
+    routing, outset = await _set_out(order, locked, held)
     if outset is None:
         return nothing_to_do(Files(config.output.path), seconds=trio.current_time() - began)
     try:
         async with trio.open_nursery() as services:
-            fleet = await _collect(order, services, routing, outset)
+            fleet = await _collect(order, services, routing, outset, held)
             services.cancel_scope.cancel()
     finally:
         outset.sinks.close()
@@ -74,20 +89,26 @@ async def run(order: Order) -> Report:
     return msgspec.structs.replace(report, notes=tuple(order.warnings))
 
 
-async def _set_out(order: Order, locked: LockedOutput) -> tuple[Routing | None, Outset | None]:
+async def _set_out(
+    order: Order, locked: LockedOutput, held: Held | None
+) -> tuple[Routing | None, Outset | None]:
     outset = None
     try:
         routing = None if order.dispatch is not None else await look_up(order.config, order.transport)
         output = AppendFile(locked.path, descriptor=locked.descriptor)
-        outset = set_out(order.config, output, routing, order.tell)
+        outset = set_out(order.config, output, routing, order.tell, None if held is None else held.store)
     finally:
         if outset is None:
             locked.back_out()
             os.close(locked.descriptor)
+            if held is not None:
+                held.directory.back_out()
     return routing, outset
 
 
-async def _collect(order: Order, services: trio.Nursery, routing: Routing | None, outset: Outset) -> Fleet:
+async def _collect(
+    order: Order, services: trio.Nursery, routing: Routing | None, outset: Outset, held: Held | None
+) -> Fleet:
     config, standing = order.config, outset.standing
     wants_metrics = routing is not None and not config.output.disable_aggregation
     if standing.to_send:
@@ -95,19 +116,36 @@ async def _collect(order: Order, services: trio.Nursery, routing: Routing | None
     has_work = standing.to_send > 0 or (wants_metrics and not outset.files.aggregate.exists())
     head = config.servers.head_server
     if routing is not None and is_embedded(config) and has_work:
-        head = await bring_up(config, outset.rows, services)
+        head = await bring_up(config, outset.rows, services, None if held is None else held.token)
         routing = await ask_head(config, order.transport, head)
     order.tell(_started(config, outset))
-    fleet = _fleet(order, routing, outset)
+    fleet = await _fly(order, routing, outset, held if standing.to_send else None)
+    outset.sinks.confirm()
+    await order.blocking(outset.sinks.sync)
+    if routing is not None and wants_metrics and has_work and fleet.is_done:
+        await _aggregate(order, routing, head, outset)
+    return fleet
+
+
+async def _fly(order: Order, routing: Routing | None, outset: Outset, held: Held | None) -> Fleet:
+    """Send what is left; with a directory, under its controller."""
+    longest_first = order.config.dispatch.longest_first
+    gate, control = Gate(order.config.dispatch.concurrency), None
+    if held is not None and routing is not None:
+        taking = Taking(held, outset, routing, order.blocking, order.tell)
+        named = [Candidate(url, kind) for kind, url in order.config.servers.participants]
+        control = await taking.take(gate, named)
+    fleet = _fleet(order, routing, outset, gate, control)
     async with trio.open_nursery() as syncing:
         syncing.start_soon(outset.sinks.keep_synced, order.blocking)
         syncing.start_soon(fleet.clock.run)
-        await fly_all(fleet, outset, longest_first=config.dispatch.longest_first)
+        if control is None:
+            await fly_all(fleet, outset, longest_first=longest_first)
+        else:
+            fleet.ended = await fly_controlled(
+                control, fleet, outset, longest_first=longest_first, signals=order.signals
+            )
         syncing.cancel_scope.cancel()
-    outset.sinks.confirm()
-    await order.blocking(outset.sinks.sync)
-    if routing is not None and wants_metrics and has_work:
-        await _aggregate(order, routing, head, outset)
     return fleet
 
 
@@ -143,27 +181,43 @@ def _resumed(standing: Standing) -> Resumed:
     )
 
 
-def _fleet(order: Order, routing: Routing | None, outset: Outset) -> Fleet:
-    dispatch = order.config.dispatch
-    drift, clock = outset.run_file.drift, RowClock(dispatch.row_timeout_s)
+def _fleet(
+    order: Order, routing: Routing | None, outset: Outset, gate: Gate, control: Control | None
+) -> Fleet:
+    dispatch, drift, air = (
+        order.config.dispatch,
+        outset.run_file.drift,
+        None if control is None else control.air,
+    )
+    clock = RowClock(dispatch.row_timeout_s, stands=lambda: not gate.is_open)
     return Fleet(
-        gate=Gate(dispatch.concurrency),
-        ledger=Ledger(outset.standing.used_attempts()),
+        gate=gate,
+        ledger=Ledger(outset.standing.used_attempts()) if air is None else air.ledger,
         retries=RetryBudget(dispatch.max_attempts),
         time=TimeBudget(dispatch.budget_s, dispatch.drain_margin_s),
         sinks=outset.sinks,
-        send=_send(order, routing, outset, clock),
+        send=_send(order, routing, outset, clock, control),
         clock=clock,
         target=lambda row: CALLERS_OWN if routing is None else routing.target(row),
         tell=order.tell,
         counts=Counts(failed=dict(outset.standing.failed), rewards=outset.rewards),
         drift=msgspec.Raw(msgspec.json.encode(drift)) if drift else None,
         hand_over=order.hand_over,
+        air=air,
+        routing=routing,
     )
 
 
-def _send(order: Order, routing: Routing | None, outset: Outset, clock: RowClock) -> Send:
+def _send(
+    order: Order, routing: Routing | None, outset: Outset, clock: RowClock, control: Control | None
+) -> Send:
     if routing is None:
         assert order.dispatch is not None
         return to_function(order.dispatch, clock)
-    return to_servers(order.transport, routing, clock, reuse=outset.standing.reusable())
+    reuse = outset.standing.reusable()
+    if control is None:
+        return to_servers(order.transport, routing, clock, reuse=reuse)
+    air, epoch = control.air, control.crew.coordination.epoch
+    return to_servers(
+        order.transport, routing, clock, reuse=reuse, headers=lambda key: air.headers(key, epoch)
+    )

@@ -10,6 +10,9 @@ from typing import Final
 
 from attrs import frozen
 
+from triocollect.checkpoint.directory import DISPATCHED
+from triocollect.checkpoint.names import LATEST
+from triocollect.checkpoint.store import Store
 from triocollect.collector.agreement import first_run_file, sha256_of
 from triocollect.collector.drafting import digests_of, draft_of, go_on
 from triocollect.collector.earlier import Files, continues, forget
@@ -70,14 +73,17 @@ class _Start:
         self.tell(Note(text, "warning"))
 
 
-def set_out(config: Config, output: AppendFile, routing: Routing | None, tell: Listener) -> Outset | None:
+def set_out(
+    config: Config, output: AppendFile, routing: Routing | None, tell: Listener, store: Store | None = None
+) -> Outset | None:
     """Get everything ready; None where the input has no rows, and then nothing is written.
 
+    `store`: the run's checkpoints, which a fresh run forgets before anything else.
     `routing` is None where the caller dispatches itself. Raises UsageError and RefusedError before anything
     is changed, StorageError at any point.
     """
     files, ack_fd = Files(output.path), _ack_fd()
-    start = _Start(config, output, files, continues(config.output, files), tell)
+    start = _Start(config, output, files, continues(config.output, files, _traces(store)), tell)
     draft, rows = draft_of(config, routing, files.materialized)
     try:
         for note in rows.notes:
@@ -92,6 +98,8 @@ def set_out(config: Config, output: AppendFile, routing: Routing | None, tell: L
         else:
             run_file = first_run_file(rows, digests_of(config, rows))
         if not start.resumed:
+            for trouble in () if store is None else store.forget():
+                start.warn(trouble)
             forget(files, output)
         _put(draft, rows, files.materialized)
         replace(files.run, encode_file(run_file))
@@ -104,6 +112,11 @@ def set_out(config: Config, output: AppendFile, routing: Routing | None, tell: L
     except BaseException:
         failures.close()
         raise
+
+
+def _traces(store: Store | None) -> list[Path]:
+    """What only an earlier run leaves in a checkpoint directory."""
+    return [] if store is None else [store.root / LATEST, store.root / DISPATCHED]
 
 
 def _put(draft: Draft, rows: Materialized, place: Path) -> None:

@@ -1,9 +1,12 @@
 """Where rows go: a head that is asked, one server that is named, or the embedded deployment."""
 
+import math
 import os
+from pathlib import Path
 from typing import Final
 
 import trio
+from attrs import evolve
 
 from triocollect.config.settings import Config
 from triocollect.deployment.plan import AGENT, ENVIRONMENT, MODEL, SOURCES, Address, head_yaml, plan_for
@@ -15,6 +18,11 @@ from triocollect.gym.observability import fields_unsupported
 from triocollect.gym.routing import Router, Routing, SingleServer
 from triocollect.rows.materialize import Materialized
 from triocollect.transport import Client
+
+# Of the embedded deployment, for demonstrations and tests: where stateful environments write down what was
+# done to them, and how fast the scripted worker generates.
+EFFECTS_VARIABLE: Final = "TRIOCOLLECT_EFFECTS_DIR"
+RATE_VARIABLE: Final = "TRIOCOLLECT_TOKENS_PER_S"
 
 _FALSE: Final = {"", "0", "false"}  # Gym 0.7.0: any other text waives the pairing
 _NOT_YET: Final = Address("127.0.0.1", 9)  # names are checked before anything is started; ports come with it
@@ -37,10 +45,18 @@ def is_embedded(config: Config) -> bool:
     return config.servers.environment_url is None and config.servers.head_server is None
 
 
-async def bring_up(config: Config, rows: Materialized, services: trio.Nursery) -> str:
-    """Start the embedded deployment that these rows need; the base URL of its head, which answers."""
+async def bring_up(
+    config: Config, rows: Materialized, services: trio.Nursery, control_token: str | None = None
+) -> str:
+    """Start the embedded deployment that these rows need; the base URL of its head, which answers.
+
+    With a control token it takes part in checkpoints.
+    """
     names = {route.agent or route.source or route.server for route in rows.routes}
     plan = plan_for(sorted(name for name in names if name is not None), config.servers)
+    if config.checkpoint is not None:
+        plan = evolve(plan, checkpoint_dir=config.checkpoint.dir.absolute(), control_token=control_token)
+    plan = evolve(plan, effects_dir=_folder(EFFECTS_VARIABLE), tokens_per_s=_rate(RATE_VARIABLE))
     head: str = await services.start(deploy, plan)
     return head
 
@@ -57,3 +73,28 @@ def _router(config: Config, tree: GymConfig) -> Router:
         raise UsageError("\n".join(faults))
     waived = os.environ.get("NEMO_GYM_ALLOW_UNSUPPORTED_PAIRING", "").strip().lower() not in _FALSE
     return Router(tree, config.routing, allow_unsupported_pairing=waived)
+
+
+def _folder(variable: str) -> Path | None:
+    """A folder named by the environment, which is made."""
+    if not (named := os.environ.get(variable)):
+        return None
+    folder = Path(named).absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{variable}: cannot make {folder}: {error.strerror}") from error
+    return folder
+
+
+def _rate(variable: str) -> float | None:
+    """Tokens per second, of the scripted worker."""
+    if not (named := os.environ.get(variable)):
+        return None
+    try:
+        rate = float(named)
+    except ValueError:
+        rate = 0.0
+    if not 0 < rate < math.inf:
+        raise UsageError(f"{variable}={named!r} is not a number above 0")
+    return rate

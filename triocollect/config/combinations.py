@@ -69,7 +69,9 @@ def _output(values: Values, trees: Mapping[Home, Tree]) -> Iterator[str]:
 
 
 def _checkpoints(trees: Mapping[Home, Tree]) -> Iterator[str]:
-    """The one place that knows that this version takes no checkpoints: who asks for one must not think so."""
+    """What is said about checkpoints means nothing without a place for them."""
+    if ("checkpoint", "dir") in trees:
+        return
     given = [_label(trees, home) for home in trees if home[0] == "checkpoint" or home == _PARTICIPANTS]
     if given:
-        yield f"this version collects without checkpoints; leave {', '.join(given)} out"
+        yield f"{', '.join(given)}: needs --checkpoint-dir, the directory that checkpoints are kept in"

@@ -15,7 +15,14 @@ from triocollect.config.table import BY_KEY
 
 Home: TypeAlias = tuple[str, ...]
 _NUMBERS: Final = (Seconds, Count, ReplySize, kinds.Natural, kinds.ExitStatus)
-_NAMED_BY_OTHERS: Final = {"ACK_FD", "CONFIG", "CONTROL_TOKEN", "DEBUG"}
+_NAMED_BY_OTHERS: Final = {
+    "ACK_FD",
+    "CONFIG",
+    "CONTROL_TOKEN",
+    "DEBUG",
+    "EFFECTS_DIR",
+    "TOKENS_PER_S",
+}
 
 
 @frozen

@@ -23,7 +23,7 @@ INPUT: Final = "Rows"
 SERVERS: Final = "Servers (without the first two: the embedded deployment)"
 RESULTS: Final = "Results"
 SENDING: Final = "Sending"
-CHECKPOINTS: Final = "Checkpoints (not in this version)"
+CHECKPOINTS: Final = "Checkpoints"
 DISPLAY: Final = "Display"
 GROUPS: Final = (INPUT, RESULTS, SENDING, SERVERS, CHECKPOINTS, DISPLAY)  # as --help shows them
 
@@ -131,7 +131,7 @@ SETTINGS: Final = (
     Setting("max_resident_rollout_tasks", Count, ("dispatch", "ceiling"), "Upper bound of the concurrency."),
 
     Setting("checkpoint_dir", Path, ("checkpoint", "dir"),
-            "Directory for checkpoints.", CHECKPOINTS, metavar="DIR"),
+            "Directory for checkpoints; without it none are taken.", CHECKPOINTS, metavar="DIR"),
     Setting("checkpoint_every", Seconds, ("checkpoint", "every_s"), "Time between checkpoints.",
             CHECKPOINTS, gym=("checkpoint_every_s",), metavar="TIME"),
     Setting("checkpoint_timeout", Seconds, ("checkpoint", "timeout_s"), "Longest time for one checkpoint.",

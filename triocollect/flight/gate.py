@@ -38,6 +38,11 @@ class Gate:
         self._limiter.total_tokens = self.width
         self._reopened.set()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a row that has a place may be sent."""
+        return self._limiter.total_tokens != 0
+
     async def opened(self) -> None:
         """Return without a checkpoint when open: what follows is one synchronous step with the question.
 

@@ -98,6 +98,10 @@ class Ledger:
             self._land(key)
         self._highest.pop(key, None)
 
+    def knows(self, key: RowKey) -> bool:
+        """Whether the row was tried and has not ended."""
+        return key in self._highest
+
     def scope(self) -> frozenset[EpisodeId]:
         """What a checkpoint taken now would continue."""
         return frozenset(self.restored.values()) | frozenset(self.flying.values())

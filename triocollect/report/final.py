@@ -11,6 +11,8 @@ _ENDINGS: Final[dict[Ending, str]] = {
     "incomplete": "Finished rollout collection, but not every row is a success, as was required.",
     "nothing_succeeded": "Finished rollout collection, but not one row succeeded.",
     "left": "Rollout collection stopped with rows left.",
+    "preempted": "Rollout collection was told to stop, with rows left.",
+    "interrupted": "Rollout collection was interrupted.",
 }
 
 
@@ -39,6 +41,8 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"Mean reward: {said} over {report.rewards} rollouts"
     yield f"Metrics cover: {report.succeeded} of {report.expected} rollouts"
     yield from _places(report)
+    if report.checkpoint is not None:
+        yield f"Checkpoint {report.checkpoint}: rows in flight go on from where they were cut."
     if report.left:
         yield f"{rows(report.left)} left. To continue, give the same command again."
 

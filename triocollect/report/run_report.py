@@ -7,7 +7,7 @@ import msgspec
 
 from triocollect.errors import Exit
 
-Ending = Literal["complete", "incomplete", "nothing_succeeded", "left"]
+Ending = Literal["complete", "incomplete", "nothing_succeeded", "left", "preempted", "interrupted"]
 
 
 class Paths(msgspec.Struct, frozen=True):
@@ -47,6 +47,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     reward_interval: tuple[float, float] | None = None  # 95 %, rollouts of one task taken together
     damaged: int = 0  # lines of earlier runs that cannot be read, left as they are
     notes: tuple[str, ...] = ()
+    checkpoint: str | None = None  # the id of the checkpoint that a stopped run goes on from
     seconds: float
     paths: Paths
 
@@ -64,4 +65,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             "incomplete": Exit.INCOMPLETE,
             "nothing_succeeded": Exit.INCOMPLETE,
             "left": Exit.LEFT,
+            "preempted": Exit.LEFT,
+            "interrupted": Exit.INTERRUPTED,
         }[self.ending]

@@ -1,0 +1,246 @@
+"""A run that owns its rows: it holds a directory, commands the servers, and continues what was cut."""
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Final
+
+import trio
+from attrs import frozen
+
+from triocollect.checkpoint.controller import command
+from triocollect.checkpoint.coordination import Coordination, lease_s
+from triocollect.checkpoint.crew import Crew
+from triocollect.checkpoint.directory import DISPATCHED, Directory, open_directory
+from triocollect.checkpoint.discovery import (
+    Candidate,
+    Found,
+    control_client,
+    discover,
+    highest_epoch,
+    require_kinds,
+)
+from triocollect.checkpoint.dispatch_log import DispatchLog, read_dispatched, start_dispatched
+from triocollect.checkpoint.inbox import Inbox, tick
+from triocollect.checkpoint.ladder import Rung, episodes_named
+from triocollect.checkpoint.orders import Ended
+from triocollect.checkpoint.plan import Plan, plan
+from triocollect.checkpoint.restore import Restoration, restore
+from triocollect.checkpoint.signals import listen_for_signals
+from triocollect.checkpoint.store import Store
+from triocollect.collector.air import Air, AirParts
+from triocollect.collector.control_token import control_token
+from triocollect.collector.feed import fly_all
+from triocollect.collector.fleet import Fleet
+from triocollect.collector.history import History, history_of
+from triocollect.collector.set_out import Outset
+from triocollect.collector.sinks import Blocking
+from triocollect.config.settings import CheckpointConfig, Config
+from triocollect.errors import CheckpointError, StorageError
+from triocollect.events import Listener, Note
+from triocollect.flight.gate import Gate
+from triocollect.flight.ledger import Ledger
+from triocollect.gym.routing import Routing
+from triocollect.protocol.ids import EpisodeId
+from triocollect.protocol.manifests import DispatchHeader
+
+_LAST_WORDS_S: Final = 10.0
+
+
+@frozen(kw_only=True)
+class Held:
+    """The checkpoint directory, ours until the run is over, and who may speak to the servers."""
+
+    config: CheckpointConfig
+    directory: Directory
+    store: Store
+    token: str
+    inbox: Inbox
+
+
+async def hold(config: Config, *, embedded: bool, tell: Listener) -> Held:
+    """Take the directory. Raises LockedError, UsageError, StorageError."""
+    assert config.checkpoint is not None
+    checkpoint = config.checkpoint
+    token = control_token(checkpoint.control_token_file, embedded=embedded)
+    directory = await open_directory(
+        checkpoint.dir,
+        wait_s=config.output.wait_for_lock_s,
+        warn=lambda text: tell(Note(text, "warning")),
+    )
+    if directory.fault is not None:
+        tell(Note(directory.fault, "warning"))
+    grace_s = checkpoint.timeout_s if checkpoint.grace_s is None else checkpoint.grace_s
+    return Held(
+        config=checkpoint,
+        directory=directory,
+        store=Store(checkpoint.dir, confirm=directory.confirm),
+        token=token,
+        inbox=Inbox(grace_s, now=trio.current_time()),
+    )
+
+
+@frozen(kw_only=True)
+class Control:
+    """Everything that a controlled run has beside its rows, after its first words to the servers."""
+
+    held: Held
+    crew: Crew
+    air: Air
+    log: DispatchLog
+    restoration: Restoration
+
+
+class Taking:
+    """How control is taken: read what earlier runs left, greet the servers, restore."""
+
+    def __init__(
+        self, held: Held, outset: Outset, routing: Routing, blocking: Blocking, tell: Listener
+    ) -> None:
+        self._held, self._outset, self._routing = held, outset, routing
+        self._blocking, self._tell = blocking, tell
+        self._rung = Rung(None)
+
+    async def take(self, gate: Gate, participants: Sequence[Candidate]) -> Control:
+        """Raises UsageError, RefusedError, CheckpointError, StorageError; nothing was sent then."""
+        held, path = self._held, self._held.directory.path
+        if self._outset.resumed:
+            self._rung = held.store.find()
+        for skipped in self._rung.skipped:
+            self._warn(str(skipped))
+        sent = read_dispatched(path / DISPATCHED)
+        for fault in sent.faults:
+            self._warn(fault)
+        history = history_of(self._outset.read_rows(), self._outset.standing, sent, episodes_named(path))
+        found = await self._discover(participants)
+        whole, header = self._rung.checkpoint, sent.header
+        seen = (0 if header is None else header.epoch, 0 if whole is None else whole.collection.epoch)
+        epoch = held.directory.raise_epoch(max(highest_epoch(found), *seen))
+        log = self._start_log(history, epoch, 0 if header is None else header.sequence)
+        ledger = Ledger(history.highest(), floor=history.floor)
+        parts = AirParts(
+            gate=gate,
+            ledger=ledger,
+            sinks=self._outset.sinks,
+            log=log,
+            inbox=held.inbox,
+            blocking=self._blocking,
+        )
+        air = Air(parts)
+        crew = self._crew(air, found, epoch)
+        air.meet(crew.coordination)
+        await crew.coordination.hello()
+        restoration = await self._restore(crew, history, log)
+        return Control(held=held, crew=crew, air=air, log=log, restoration=restoration)
+
+    async def _discover(self, named: Sequence[Candidate]) -> tuple[Found, ...]:
+        asked = [Candidate(url) for url in self._routing.urls()]
+        client = control_client(self._held.token)
+        found = await discover(client, [*asked, *named])
+        taking_part = {one.participant.url for one in found}
+        require_kinds(found, [one.url for one in asked if one.url not in taking_part])
+        return found
+
+    def _start_log(self, history: History, epoch: int, sequence: int) -> DispatchLog:
+        held = self._held
+        header = DispatchHeader(
+            run=held.directory.run,
+            epoch=epoch,
+            sequence=held.store.next_sequence(sequence),
+            reserved=0,
+            floor=history.floor,
+        )
+        return start_dispatched(held.directory.path / DISPATCHED, header, history.attempts())
+
+    def _crew(self, air: Air, found: Sequence[Found], epoch: int) -> Crew:
+        held = self._held
+        coordination = Coordination(
+            [one.participant for one in found],
+            run=held.directory.run,
+            epoch=epoch,
+            lease_s=lease_s(held.config.timeout_s),
+            restarted=air.ledger.tear,
+        )
+        return Crew(
+            air=air,
+            coordination=coordination,
+            store=held.store,
+            record=held.directory.append_outcome,
+            run=held.directory.run,
+            input_sha256=self._outset.rows.input_sha256,
+            timeout_s=held.config.timeout_s,
+            blocking=self._blocking,
+            listener=self._tell,
+            clock=lambda: dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        )
+
+    async def _restore(self, crew: Crew, history: History, log: DispatchLog) -> Restoration:
+        whole = self._rung.checkpoint
+        continued = () if whole is None else whole.collection.continued
+        planned = plan(continued, history.tried)
+        if whole is None:
+            _retire_first(crew.air.ledger, planned)
+            return Restoration(0)
+
+        def log_installs(episodes: Sequence[EpisodeId]) -> None:
+            log.append(episodes)
+            log.sync()
+
+        restoration = await restore(crew, whole, planned, log_installs)
+        if restoration.restored:
+            self._tell(
+                Note(f"{restoration.restored} rows go on from checkpoint {whole.collection.checkpoint_id}")
+            )
+        return restoration
+
+    def _warn(self, text: str) -> None:
+        self._tell(Note(text, "warning"))
+
+
+def _retire_first(ledger: Ledger, planned: Plan) -> None:
+    for key, episode in planned.to_retire.items():
+        ledger.lose(key, episode)
+
+
+async def fly_controlled(
+    control: Control, fleet: Fleet, outset: Outset, *, longest_first: bool, signals: bool
+) -> Ended:
+    """Fly all rows while the controller takes orders; how it ended."""
+    inbox, every_s = control.held.inbox, control.held.config.every_s
+    ended: list[Ended] = []
+
+    async def obey() -> None:
+        ended.append(await command(control.crew, inbox))
+
+    async with trio.open_nursery() as services:
+        if signals:
+            await services.start(listen_for_signals, inbox)
+        control.held.directory.write_pid()
+        if every_s is not None:
+            services.start_soon(tick, inbox, every_s)
+        async with trio.open_nursery() as controller:
+            controller.start_soon(obey)
+            if control.air.ledger.lost:
+                inbox.retire()
+            with control.air.flight:
+                await fly_all(fleet, outset, longest_first=longest_first)
+            inbox.rows_done()
+        await _say_goodbye(control, ended[0])
+        services.cancel_scope.cancel()
+    return ended[0]
+
+
+async def _say_goodbye(control: Control, ended: Ended) -> None:
+    """Refusals and left-overs of finished rollouts go; who is not reached keeps them until it ends."""
+    if ended.taken is None and (finished := control.air.finished()):
+        with trio.move_on_after(_LAST_WORDS_S):
+            try:
+                await control.crew.coordination.forget(finished)
+            except CheckpointError as error:
+                control.crew.listener(
+                    Note(f"finished rollouts are not forgotten everywhere: {error}", "warning")
+                )
+    try:
+        control.held.directory.remove_pid()
+        control.log.end()
+    except StorageError as error:
+        control.crew.listener(Note(str(error), "warning"))
