@@ -71,6 +71,8 @@ def test_effects_go_where_they_are_wanted():
     addresses = {name: Address("h", 1) for name in the_names(plan)}
     told = settings_of(plan, plan.processes[-1], addresses)
     assert told == {"name": "counter", "source": "counter", "effects_file": "effects/counter.jsonl"}
+    worker = next(process for process in plan.processes if process.kind == "inference")
+    assert settings_of(plan, worker, addresses)["calls_file"] == "effects/inference.jsonl"
 
 
 @pytest.mark.parametrize("kind", ["environment", "agent", "model", "resources"])
@@ -88,7 +90,7 @@ def test_the_scripted_worker_is_as_slow_as_the_plan_says_and_takes_no_part():
     plan = evolve(plan_for(["counter"], ServersConfig()), tokens_per_s=5.0, hold=True)
     plan = evolve(plan, checkpoint_dir=Path("ck"), control_token="t")
     worker = next(process for process in plan.processes if process.kind == "inference")
-    assert settings_of(plan, worker, {}) == {"tokens_per_s": 5.0, "hold": True}
+    assert settings_of(plan, worker, {}) == {"tokens_per_s": 5.0, "hold": True, "calls_file": None}
 
 
 def test_a_plan_that_is_printed_does_not_tell_its_token():

@@ -201,10 +201,10 @@ async def test_a_server_that_cannot_start_is_told_in_its_own_words(tmp_path):
     plan = plan_for(["counter"], ServersConfig(), effects_dir=tmp_path / "missing")
     with (
         trio.fail_after(PATIENCE_S),
-        pytest.raises(DeploymentError, match="the counter server ended") as error,
+        pytest.raises(DeploymentError, match=r"the (counter|inference) server ended") as error,
     ):
         await deploy(plan)
-    assert "effects file" in str(error.value)
+    assert f"file {tmp_path}/missing/" in str(error.value)
     assert "Traceback" not in str(error.value)
 
 

@@ -60,7 +60,7 @@ class Plan:
     model: str | None = None
     model_url: str | None = None  # None: the scripted inference worker
     model_api_key_file: Path | None = None
-    effects_dir: Path | None = None  # where stateful environments write what was done to them
+    effects_dir: Path | None = None  # where servers write what was done to them, a file each
     host: str = "127.0.0.1"
     ports: Mapping[str, int] = field(factory=dict)
     checkpoint_dir: Path | None = None
@@ -184,10 +184,16 @@ def _own_settings(
             worker = plan.model_url if plan.model_url is not None else f"{addresses[INFERENCE].url}/v1"
             return {"worker_url": worker, "model": plan.model, "api_key": api_key}
         case "resources":
-            effects = None if plan.effects_dir is None else str(plan.effects_dir / f"{process.name}.jsonl")
+            effects = _account(plan, process)
             return {"name": process.name, "source": process.name, "effects_file": effects}
         case "inference":
-            return {"tokens_per_s": plan.tokens_per_s, "hold": plan.hold}
+            calls = _account(plan, process)
+            return {"tokens_per_s": plan.tokens_per_s, "hold": plan.hold, "calls_file": calls}
+
+
+def _account(plan: Plan, process: Process) -> str | None:
+    """Where a process writes down what was done to it."""
+    return None if plan.effects_dir is None else str(plan.effects_dir / f"{process.name}.jsonl")
 
 
 def _source_of(name: str) -> str | None:

@@ -1,5 +1,7 @@
 """The worker as its callers see it: rate, hold, callers who leave, and its own counts. Simulated time."""
 
+import json
+
 import httpx
 import pytest
 import trio
@@ -153,6 +155,23 @@ async def test_the_worker_counts_calls_and_tokens_for_each_capture_key() -> None
     by_key = {key: (one["calls"], one["output_tokens"]) for key, one in seen["by_capture_key"].items()}
     assert by_key == {"0-0": (2, 7), "1-0-a2": (1, 5)}
     assert seen["total"]["input_tokens"] == (2 + 3 + 1) + (2 + 4 + 1) + (2 + 5 + 1) + (2 + 6 + 1)
+
+
+@pytest.mark.usefixtures("autojump_clock")
+async def test_every_call_is_on_paper_when_it_ended_whichever_way(tmp_path) -> None:
+    app = build_app(InferenceSettings(tokens_per_s=4.0, calls_file=str(tmp_path / "calls.jsonl")))
+    async with client(app) as caller:
+        await caller.post(PATH, json=asking(words=8), headers={"x-capture-key": "0-0"})
+    exchange = Exchange(app, PATH, asking(words=8))
+    async with trio.open_nursery() as callers:
+        callers.start_soon(exchange.run)
+        await trio.sleep(1.1)
+        exchange.leave()
+    lines = [json.loads(line) for line in (tmp_path / "calls.jsonl").read_text().splitlines()]
+    assert lines == [
+        {"capture_key": "0-0", "finished": True, "input_tokens": 11, "output_tokens": 8},
+        {"capture_key": None, "finished": False, "input_tokens": 11, "output_tokens": 4},
+    ]
 
 
 async def test_what_is_no_request_is_refused_in_openais_shape_and_not_counted() -> None:

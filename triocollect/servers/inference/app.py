@@ -2,7 +2,8 @@
 
 POST /v1/responses, whole or streamed. For tests: POST /hold and /release stop and start the handing out of
 tokens, GET /calls tells the worker's own count of calls and tokens, in total and for each value of the
-request header `x-capture-key` (those used last, some thousands).
+request header `x-capture-key` (those used last, some thousands). Where it is told to, it writes each call
+down as it ends, since a count ends with its process.
 """
 
 from collections.abc import Iterator
@@ -20,14 +21,28 @@ from starlette.types import Receive, Scope, Send
 from triocollect.servers.identity import CAPTURE_KEY
 from triocollect.servers.inference import conversation, reply
 from triocollect.servers.inference.generation import Generation, Hold, Tallies, Tally
+from triocollect.servers.journal import Journal, journal
 from triocollect.servers.replies import json_reply
 
 
 class InferenceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`tokens_per_s`: of each generation; None: as fast as possible. `hold`: held from the start."""
+    """`tokens_per_s`: of each generation; None: as fast as possible. `hold`: held from the start.
+
+    `calls_file`: gets an EndedCall per line.
+    """
 
     tokens_per_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
     hold: bool = False
+    calls_file: str | None = None
+
+
+class EndedCall(msgspec.Struct, frozen=True):
+    """One call: whose it was, whether it was generated to its end, and its tokens."""
+
+    capture_key: str | None
+    finished: bool
+    input_tokens: int
+    output_tokens: int
 
 
 class _Calls(msgspec.Struct, frozen=True):
@@ -38,7 +53,7 @@ class _Calls(msgspec.Struct, frozen=True):
 
 
 def build_app(settings: InferenceSettings) -> Starlette:
-    """A worker with counts and a hold of its own."""
+    """A worker with counts and a hold of its own. Raises DeploymentError for an unwritable calls file."""
     worker = _Worker(settings)
     return Starlette(
         routes=[
@@ -56,6 +71,7 @@ class _Worker:
         self._rate: Final = settings.tokens_per_s
         self._hold: Final = Hold(held=settings.hold)
         self._tallies: Final = Tallies()
+        self._write_down: Final[Journal] = journal(settings.calls_file, "calls file")
 
     @contextmanager
     def generate(self, answer: reply.Reply, input_tokens: int, key: str | None) -> Iterator[Generation]:
@@ -70,6 +86,7 @@ class _Worker:
         finally:
             for tally in tallies:
                 tally.end(generation.generated, finished=finished)
+            self._write_down(EndedCall(key, finished, input_tokens, generation.generated))
 
     async def hold(self, _: Request) -> Response:
         self._hold.hold()
