@@ -12,7 +12,7 @@ from triocollect.checkpoint.participants import Participant
 from triocollect.errors import ControlError, UsageError
 from triocollect.protocol.messages import VERSION, Capabilities, Kind, Status
 from triocollect.protocol.refusals import Code
-from triocollect.transport import Transport
+from triocollect.transport import Connect, Transport
 
 PATIENCE_S: Final = 2.0
 CONNECT_S: Final = 10.0
@@ -36,13 +36,17 @@ class Found(msgspec.Struct, frozen=True):
     status: Status
 
 
-def control_client(token: str, transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
+def control_client(
+    token: str, transport: httpx.AsyncBaseTransport | None = None, *, connect: Connect | None = None
+) -> httpx.AsyncClient:
     """The client of all control calls, with connections of its own, so rows never make them wait.
 
-    The caller's cancel scopes are the only deadlines. `transport` replaces the network.
+    The caller's cancel scopes are the only deadlines. `transport` replaces all of HTTP, `connect` only the
+    network below it.
     """
     return httpx.AsyncClient(
-        transport=transport or Transport(connect_timeout_s=CONNECT_S, max_reply_bytes=MOST_REPLY_BYTES),
+        transport=transport
+        or Transport(connect_timeout_s=CONNECT_S, max_reply_bytes=MOST_REPLY_BYTES, connect=connect),
         headers={"authorization": f"Bearer {token}", "accept-encoding": "identity"},
         timeout=None,  # noqa: S113  # see above
         follow_redirects=False,

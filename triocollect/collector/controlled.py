@@ -4,6 +4,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Final
 
+import httpx
 import trio
 from attrs import frozen
 
@@ -42,6 +43,7 @@ from triocollect.flight.ledger import Ledger
 from triocollect.gym.routing import Routing
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import DispatchHeader
+from triocollect.transport import Connect
 
 _LAST_WORDS_S: Final = 10.0
 
@@ -54,10 +56,11 @@ class Held:
     directory: Directory
     store: Store
     token: str
+    client: httpx.AsyncClient
     inbox: Inbox
 
 
-async def hold(config: Config, *, embedded: bool, tell: Listener) -> Held:
+async def hold(config: Config, *, embedded: bool, tell: Listener, connect: Connect | None = None) -> Held:
     """Take the directory. Raises LockedError, UsageError, StorageError."""
     assert config.checkpoint is not None
     checkpoint = config.checkpoint
@@ -75,6 +78,7 @@ async def hold(config: Config, *, embedded: bool, tell: Listener) -> Held:
         directory=directory,
         store=Store(checkpoint.dir, confirm=directory.confirm),
         token=token,
+        client=control_client(token, connect=connect),
         inbox=Inbox(grace_s, now=trio.current_time()),
     )
 
@@ -134,8 +138,7 @@ class Taking:
 
     async def _discover(self, named: Sequence[Candidate]) -> tuple[Found, ...]:
         asked = [Candidate(url) for url in self._routing.urls()]
-        client = control_client(self._held.token)
-        found = await discover(client, [*asked, *named])
+        found = await discover(self._held.client, [*asked, *named])
         taking_part = {one.participant.url for one in found}
         require_kinds(found, [one.url for one in asked if one.url not in taking_part])
         return found

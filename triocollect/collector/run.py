@@ -1,12 +1,14 @@
 """The run: from the lock to the report. One nursery of services around one nursery of rows."""
 
 import os
+from collections.abc import Callable
 
 import msgspec
 import trio
 from attrs import field, frozen
 
 from triocollect.checkpoint.discovery import Candidate
+from triocollect.checkpoint.inbox import Inbox
 from triocollect.collector.controlled import Control, Held, Taking, fly_controlled, hold
 from triocollect.collector.descriptors import make_room
 from triocollect.collector.earlier import Files
@@ -19,7 +21,7 @@ from triocollect.collector.row_clock import RowClock
 from triocollect.collector.send import CALLERS_OWN, Dispatch, Send, to_function, to_servers
 from triocollect.collector.set_out import Outset, set_out
 from triocollect.collector.sinks import Blocking, in_a_thread
-from triocollect.collector.whereto import ask_head, bring_up, is_embedded, look_up
+from triocollect.collector.whereto import Deployment, ask_head, bring_up, is_embedded, look_up
 from triocollect.config.settings import Config
 from triocollect.durable import AppendFile
 from triocollect.events import Event, Listener, Note, Resumed, RunStarted
@@ -28,12 +30,16 @@ from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
 from triocollect.gym.routing import Routing
 from triocollect.report.run_report import Report
-from triocollect.transport import Client
+from triocollect.transport import Client, Connect
 
 
 @frozen(kw_only=True)
 class Order:
-    """What is to be run. `dispatch`: the caller sends rows itself; `hand_over` waits for the caller."""
+    """What is to be run. `dispatch`: the caller sends rows itself; `hand_over` waits for the caller.
+
+    `orders` gets the inbox of a run with a checkpoint directory, before anything else is done there.
+    `deployment` brings the embedded servers up, `connect` replaces the network of control calls.
+    """
 
     config: Config
     transport: Client
@@ -42,6 +48,9 @@ class Order:
     hand_over: HandOver | None = None
     blocking: Blocking = in_a_thread
     signals: bool = False  # heard only with a checkpoint directory, and in the main thread
+    orders: Callable[[Inbox], None] | None = None
+    deployment: Deployment = bring_up
+    connect: Connect | None = None
     warnings: list[str] = field(factory=list)
 
     def tell(self, event: Event) -> None:
@@ -61,12 +70,15 @@ async def run(order: Order) -> Report:
         make_room(config.dispatch.concurrency)
     held = None
     if config.checkpoint is not None:
-        held = await hold(config, embedded=is_embedded(config), tell=order.tell)
+        held = await hold(config, embedded=is_embedded(config), tell=order.tell, connect=order.connect)
     try:
+        if held is not None and order.orders is not None:
+            order.orders(held.inbox)
         return await _run(order, held, began)
     finally:
         if held is not None:
             held.directory.close()
+            await held.client.aclose()
 
 
 async def _run(order: Order, held: Held | None, began: float) -> Report:
@@ -116,7 +128,7 @@ async def _collect(
     has_work = standing.to_send > 0 or (wants_metrics and not outset.files.aggregate.exists())
     head = config.servers.head_server
     if routing is not None and is_embedded(config) and has_work:
-        head = await bring_up(config, outset.rows, services, None if held is None else held.token)
+        head = await order.deployment(config, outset.rows, services, None if held is None else held.token)
         routing = await ask_head(config, order.transport, head)
     order.tell(_started(config, outset))
     fleet = await _fly(order, routing, outset, held if standing.to_send else None)

@@ -2,8 +2,9 @@
 
 import math
 import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import trio
 from attrs import evolve
@@ -23,6 +24,10 @@ from triocollect.transport import Client
 # done to them, and how fast the scripted worker generates.
 EFFECTS_VARIABLE: Final = "TRIOCOLLECT_EFFECTS_DIR"
 RATE_VARIABLE: Final = "TRIOCOLLECT_TOKENS_PER_S"
+
+# Starts the servers that these rows need, in the nursery, and returns the base URL of their head, which
+# answers. With a control token they take part in checkpoints.
+Deployment: TypeAlias = Callable[[Config, Materialized, trio.Nursery, str | None], Awaitable[str]]
 
 _FALSE: Final = {"", "0", "false"}  # Gym 0.7.0: any other text waives the pairing
 _NOT_YET: Final = Address("127.0.0.1", 9)  # names are checked before anything is started; ports come with it
