@@ -19,8 +19,7 @@ def main(arguments: list[str] | None = None) -> int:
     _close_the_gaps()
     given = sys.argv[1:] if arguments is None else arguments
     if given[:1] == ["--version"]:
-        sys.stdout.write(f"triocollect {triocollect.__version__}\n")
-        return 0
+        return _tell_version()
     try:
         from triocollect.cli.app import run  # noqa: PLC0415  # --version must not pay for it
 
@@ -30,6 +29,16 @@ def main(arguments: list[str] | None = None) -> int:
         if sys.stderr is not None:
             sys.stderr.write("interrupted: run the same command again to continue\n")
         return _INTERRUPTED
+
+
+def _tell_version() -> int:
+    try:
+        print(f"triocollect {triocollect.__version__}", flush=True)  # noqa: T201  # must not load cli.say
+    except OSError as fault:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
+        print(f"triocollect: {fault.strerror}", file=sys.stderr)  # noqa: T201  # likewise
+        return 1
+    return 0
 
 
 def _close_the_gaps() -> None:

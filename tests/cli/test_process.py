@@ -53,19 +53,18 @@ def test_closed_streams_are_no_fault(tmp_path):
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGUSR1, 0)]
 )
-def test_a_signal_while_settings_are_read_ends_the_program_as_promised(tmp_path, number, code):
-    """A named pipe as the settings file holds the program where it reads its settings."""
-    (tmp_path / "rows.jsonl").write_text('{"responses_create_params":{},"agent_ref":{"name":"a"}}\n')
-    os.mkfifo(tmp_path / "run.json")
+def test_a_signal_before_the_first_row_ends_the_program_as_promised(tmp_path, number, code):
+    """A named pipe as the input holds the program where it opens that."""
+    os.mkfifo(tmp_path / "rows.jsonl")
     tokens = ["-i", "rows.jsonl", "-o", "o.jsonl", "--environment-url", "http://h:1", "--dry-run"]
     with subprocess.Popen(
-        [*PROGRAM, "run", *tokens, "--config", "run.json"],
+        [*PROGRAM, "run", *tokens],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as program:  # fmt: skip
-        with (tmp_path / "run.json").open("w") as settings:  # opens when the program has opened its end
+        with (tmp_path / "rows.jsonl").open("w") as rows:  # opens when the program has opened its end
             program.send_signal(number)
             if code == 0:
-                settings.write("{}")
+                rows.write('{"responses_create_params":{},"agent_ref":{"name":"a"}}\n')
             else:
                 program.wait(timeout=30)
         out, err = program.communicate(timeout=30)
@@ -90,3 +89,23 @@ def test_a_run_that_nobody_watches_still_collects(tmp_path, style, streams):
         assert "Finished rollout collection" in (tmp_path / "report").read_text()
     else:
         assert (tmp_path / "code").read_text() == "3\n"
+
+
+@pytest.mark.parametrize("tokens", ["status {}", "status {} --json", "aggregate {}"])
+def test_a_result_that_the_disk_does_not_take_is_an_error_in_words(tmp_path, tokens):
+    (tmp_path / "o.jsonl").write_text("")
+    command = f"{sys.executable} -m triocollect {tokens.format('o.jsonl')} > /dev/full"
+    ended = subprocess.run(
+        ["/bin/sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    assert ended.stderr == "triocollect: cannot write to standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize("streams", [">&-", "> /dev/full"])
+def test_nobody_reads_the_version(tmp_path, streams):
+    ended = subprocess.run(
+        ["/bin/sh", "-c", f"{sys.executable} -m triocollect --version {streams}"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in ended.stderr

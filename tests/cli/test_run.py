@@ -1,6 +1,7 @@
 """`run` on the command line: flags, overrides, refusals, the dry run."""
 
 import json
+import os
 import re
 
 import pytest
@@ -284,3 +285,60 @@ def test_every_help_ends_with_examples_and_exit_codes(command, capsys):
     page = capsys.readouterr().out
     assert f"triocollect {command}" in page.partition("Examples:")[2]
     assert "\n  2  " in page.partition("Exit codes:")[2]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        (("--agent", "\udcff"), "--agent (command line): holds bytes that are not UTF-8"),
+        (("--model", "\udcff"), "--model (command line): holds bytes that are not UTF-8"),
+        (("+agent_map={a: \udcff}",), "holds bytes that are not UTF-8"),
+        (("+responses_create_params.x=\udcff",), "holds bytes that are not UTF-8"),
+        (("+skills.path=\udcff",), "not UTF-8"),
+        (("--config", "\udcff.toml"), "\\xff.toml: cannot be read"),
+        (("+skills.path=" + "a" * 5000,), "skills.path: cannot read"),
+        (("--prompt-config", "a" * 5000), "prompt_config: cannot read"),
+        (("-r", "4294967295"), "must be at most 1000000"),
+        (("+num_repeats={_default: 4294967296}",), "must be at most 1000000"),
+    ],
+)
+def test_what_no_run_can_take_is_a_usage_error(tokens, words, capsys):
+    assert dry(*tokens) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("tokens", [("--config", "pipe.yaml"), ("--prompt-config", "pipe.yaml")])
+@pytest.mark.parametrize("device", [None, "/dev/zero"])
+def test_a_pipe_or_a_device_is_no_settings_file(folder, tokens, device, capsys):
+    if device is None:
+        os.mkfifo(folder / "pipe.yaml")
+    else:
+        (folder / "pipe.yaml").symlink_to(device)
+    assert dry(*tokens) == 2
+    assert "not a regular file" in capsys.readouterr().err
+
+
+def test_file_names_that_are_not_utf_8_are_told_spelled_out(folder, capsys):
+    (folder / "rows.jsonl").rename(folder / "r\udcff.jsonl")
+    tokens = ["-i", "r\udcff.jsonl", "-o", "o\udcff.jsonl", "--environment-url", "http://127.0.0.1:1"]
+    tokens += ["--max-attempts", "1"]
+    assert main(["run", *tokens, "--json", "--progress", "json"]) == 3
+    told = capsys.readouterr()
+    assert json.loads(told.out)["paths"]["output"] == "o\\xff.jsonl"
+    assert all(json.loads(line) for line in told.err.splitlines() if line.startswith("{"))
+    assert "Rollouts: o\\xff.jsonl" in told.err
+    assert main(["status", "o\udcff.jsonl", "--json"]) == 0
+    assert main(["aggregate", "o\udcff.jsonl", "--json"]) == 0
+    assert capsys.readouterr().out.count("o\\\\xff.jsonl") >= 2
+
+
+@pytest.mark.parametrize("command", ["status", "aggregate"])
+def test_a_name_too_long_for_a_file_is_a_usage_error(command, capsys):
+    assert main([command, "a" * 5000]) == 2
+    assert "File name too long" in capsys.readouterr().err
+
+
+def test_an_environment_variable_that_is_no_setting_is_noted(monkeypatch, capsys):
+    monkeypatch.setenv("TRIOCOLLECT_FOO", "x")
+    assert dry() == 0
+    assert "note: TRIOCOLLECT_FOO (environment): is no setting" in capsys.readouterr().err

@@ -16,9 +16,10 @@ COMMANDS: Final = {
     "run": "Collect: send every row of a data set to its environment server, write one result each.",
     "materialize": "Expand the data set into the rows that would be sent, and stop.",
     "status": "How a run stands, read from its files alone.",
+    "verify": "Whether what a run left adds up: rows, checkpoints, effects.",
     "aggregate": "Metrics over one or several outputs.",
     "serve": "Serve the deployment that the package brings along, or one server of it.",
-    "demo": "The whole story in under a minute: run, kill, run again, compare.",
+    "demo": "The whole story in under a minute: run, preempt, continue, compare.",
 }
 _ABOUT: Final = """Collects rollouts: sends the rows of a JSONL data set to environment servers, a bounded
 number at a time, and writes one result each. Interrupted runs continue where they stopped."""

@@ -3,7 +3,6 @@
 import sys
 from typing import TextIO
 
-import msgspec
 import trio
 
 from triocollect.cli import say
@@ -11,6 +10,7 @@ from triocollect.cli.app import command
 from triocollect.cli.flags import Flags, Overrides, settle
 from triocollect.config.load import Resolved
 from triocollect.config.settings import Config
+from triocollect.report.machine import as_json
 from triocollect.report.run_report import Report
 
 ABOUT = """Every setting can also be an environment variable (TRIOCOLLECT_CONCURRENCY=8), a line of a settings
@@ -56,7 +56,7 @@ def collect(resolved: Resolved) -> int:
 
     report = trio.run(_collect, resolved.config)
     if resolved.config.display.json:
-        say.out(msgspec.json.encode(report).decode())
+        say.out(as_json(report).decode())
         say.err(render(report))
     else:
         say.out(render(report))

@@ -1,30 +1,44 @@
-"""The only place that prints. A reader that has gone away (`| head`) silences a stream and ends nothing."""
+"""The only place that prints. A reader that has gone away (`| head`) silences a stream and ends nothing.
 
+What stands on standard output is somebody's result: where it cannot be written otherwise, that is an error.
+"""
+
+import contextlib
 import os
 import sys
 from typing import TextIO
 
+from triocollect.errors import StorageError
+from triocollect.report.machine import spelled_out
+
 
 def out(text: str) -> None:
-    """A line for the one who asked: standard output."""
-    _write(sys.stdout, text)
+    """A line for the one who asked: standard output. Raises StorageError."""
+    try:
+        _write(sys.stdout, text)
+    except OSError as fault:
+        told = f"cannot write to standard output: {fault.strerror or fault}"
+        raise StorageError(told, path="standard output") from fault
 
 
 def err(text: str) -> None:
     """A line beside the output proper: standard error."""
-    _write(sys.stderr, text)
+    with contextlib.suppress(OSError):  # there is nobody left to tell
+        _write(sys.stderr, text)
 
 
 def _write(stream: TextIO | None, text: str) -> None:
     if stream is None:  # the process was started with the stream closed
         return
+    encoding = stream.encoding or "utf-8"
     try:
-        stream.write(text + "\n")
+        stream.write(spelled_out(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
         stream.flush()
     except BrokenPipeError:
         _silence(stream)
-    except UnicodeEncodeError:
-        stream.write(ascii(text)[1:-1].replace("\\n", "\n") + "\n")
+    except OSError:
+        _silence(stream)
+        raise
 
 
 def _silence(stream: TextIO) -> None:

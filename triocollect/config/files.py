@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, cast
 
+from triocollect.config.regular import read_regular
 from triocollect.errors import ConfigError
 
 
@@ -13,7 +14,7 @@ def read_settings(path: Path) -> Mapping[str, object]:
     if path.suffix not in _READERS:
         raise ConfigError(f"{path}: a settings file ends in .toml, .yaml, .yml or .json")
     try:
-        values = _READERS[path.suffix](path.read_text(encoding="utf-8-sig"))
+        values = _READERS[path.suffix](read_regular(path).decode("utf-8-sig"))
     except OSError as fault:
         raise ConfigError(f"{path}: cannot be read: {fault.strerror or fault}") from None
     except RecursionError:

@@ -69,7 +69,9 @@ def some(text: str) -> str:
 def path(value: object, _: object) -> Path:
     if not isinstance(value, str | Path):
         raise UnfitError(f"needs a path as text, not {words.shown(value)}")
-    return Path(some(str(value)))
+    if "\0" in some(str(value)):
+        raise UnfitError("holds a zero byte, as no path can")
+    return Path(str(value))
 
 
 def choice(value: object, kind: object) -> str:
@@ -77,6 +79,10 @@ def choice(value: object, kind: object) -> str:
     if not isinstance(value, str) or value not in allowed:
         raise UnfitError(f"needs one of {', '.join(allowed)}; not {words.shown(value)}")
     return value
+
+
+def repetition(number: int) -> int:
+    return words.within(number, least=1, most=kinds.MOST_REPEATS)
 
 
 def reply_size(number: float) -> int:

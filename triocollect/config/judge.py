@@ -22,6 +22,8 @@ def judge(tree: Tree, kind: object) -> tuple[object, tuple[str, ...]]:
     """(value, problems). With problems the value is None; each says where the part at fault came from."""
     as_text = isinstance(tree, Given) and tree.text and isinstance(tree.value, str)
     converter = _from_text if as_text else _from_data
+    if kind is not Path and not words.is_text(plain(tree)):
+        return None, (f"{_label(tree, ())}: holds bytes that are not UTF-8",)
     try:
         return converter.structure(plain(tree), cast("type[object]", kind)), ()
     except Exception as fault:  # noqa: BLE001  # cattrs wraps whatever a hook raises
@@ -93,7 +95,7 @@ _from_text: Final = _converter(
         ReplySize: hooks.from_text(lambda text: hooks.reply_size(words.size(text))),
         kinds.Url: hooks.from_text(hooks.url),
         kinds.HeadUrl: hooks.from_text(hooks.url),
-        kinds.Repeats: hooks.from_text(lambda text: words.within(words.whole_number(text), least=1)),
+        kinds.Repeats: hooks.from_text(lambda text: hooks.repetition(words.whole_number(text))),
         kinds.NameMap: hooks.from_text(hooks.no_map),
         kinds.FanOut: hooks.from_text(hooks.no_map),
         kinds.Parameters: hooks.from_text(hooks.no_map),
@@ -105,6 +107,7 @@ _from_data: Final = _converter(
         bool: hooks.exactly(bool, "true or false"),
         str: hooks.exactly(str, "text", hooks.some),
         Count: hooks.exactly(int, "a whole number", lambda number: words.within(number, least=1)),
+        kinds.Repetition: hooks.exactly(int, "a whole number", hooks.repetition),
         kinds.Natural: hooks.exactly(int, "a whole number", lambda number: words.within(number, least=0)),
         kinds.ExitStatus: hooks.exactly(int, "a whole number", lambda n: words.within(n, least=1, most=255)),
         Seconds: hooks.number_or(
@@ -121,7 +124,7 @@ _from_data: Final = _converter(
 
 
 def _repeats(value: object, _: object) -> object:
-    kind: object = dict[str, Count] if isinstance(value, Mapping) else Count
+    kind: object = dict[str, kinds.Repetition] if isinstance(value, Mapping) else kinds.Repetition
     return _from_data.structure(value, cast("type[object]", kind))
 
 

@@ -13,11 +13,13 @@ ExitStatus = NewType("ExitStatus", int)  # 1 to 255
 Url = NewType("Url", str)  # http(s), no credentials, no trailing slash
 HeadUrl = NewType("HeadUrl", str)  # a Url, or Gym's {host, port}
 Parameters = NewType("Parameters", dict[str, Json])  # fields of responses_create_params
+Repetition = NewType("Repetition", int)  # 1 to MOST_REPEATS
 Repeats: TypeAlias = Count | dict[str, Count]
 FanOut: TypeAlias = dict[str, tuple[str, ...]]
 Names: TypeAlias = tuple[str, ...]
 NameMap: TypeAlias = dict[str, str]
 
+MOST_REPEATS: Final = 1_000_000  # of one row: more is a slip of the hand, and would fill a disk
 GYM_HEAD_HOST: Final = "127.0.0.1"
 GYM_HEAD_PORT: Final = 11000
 

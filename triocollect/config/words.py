@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -19,6 +20,7 @@ _TRUTHS: Final = {
     **dict.fromkeys(("false", "no", "off", "0"), False),
 }
 _BLANK: Final = re.compile(r"[\x00-\x20\x7f]")
+_HALVES: Final = re.compile("[\ud800-\udfff]")
 _LARGEST: Final = 2**63 - 1
 _SHOWN: Final = 60
 
@@ -41,6 +43,17 @@ def shown(value: object) -> str:
         case _:
             words = f"{value} (a {type(value).__name__})"[:_SHOWN]
     return words
+
+
+def is_text(value: object) -> bool:
+    """Whether all text in a value is Unicode: bytes of a command line that are not UTF-8 are halves."""
+    if isinstance(value, str):
+        return not _HALVES.search(value)
+    if isinstance(value, Mapping):
+        return all(is_text(key) and is_text(part) for key, part in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(is_text, value))
+    return True
 
 
 def truth(text: str) -> bool:

@@ -23,6 +23,7 @@ from triocollect.metrics import (
 from triocollect.metrics.summary import INTERVAL_METHOD
 from triocollect.protocol.ids import RowKey
 from triocollect.protocol.values import Json, JsonObject
+from triocollect.report.machine import as_json
 from triocollect.report.outputs import Output, Result, expected_rows, find_outputs
 from triocollect.report.tables import agent_table, findings_of
 from triocollect.report.wording import span
@@ -87,7 +88,7 @@ class Aggregated:
 
     def as_json(self) -> bytes:
         """The same for programs: one JSON object."""
-        return msgspec.json.encode(
+        return as_json(
             {
                 "agents": self.summaries,
                 "interval": INTERVAL_METHOD,

@@ -2,9 +2,8 @@
 
 from typing import Final, Protocol, TextIO
 
-import msgspec
-
 from triocollect.events import Event, Note, RunStarted
+from triocollect.report.machine import as_json
 from triocollect.report.tally import Tally
 from triocollect.report.wording import by_class, clock_time, mean_with_interval, span
 
@@ -84,7 +83,7 @@ class JsonLines:
 
     def tell(self, event: Event) -> None:
         """Keep it for the next drawing."""
-        self._lines.append(msgspec.json.encode(event))
+        self._lines.append(as_json(event))
         if len(self._lines) >= _LINES_KEPT:
             self._flush()
 

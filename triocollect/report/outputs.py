@@ -38,17 +38,23 @@ def find_outputs(paths: Sequence[Path]) -> list[Path]:
     """
     found: dict[Path, None] = {}
     for path in paths:
-        if path.is_dir():
-            found.update(dict.fromkeys(_outputs_in(path)))
-        elif path.name.endswith(_COMPANIONS):
-            continue
-        elif path.exists() or any(beside(path).exists() for beside in (materialized_path, run_path)):
-            found[path] = None
-        else:
-            raise UsageError(f"{path}: no such file or folder")
+        try:
+            found.update(dict.fromkeys(_outputs_at(path)))
+        except OSError as fault:
+            raise UsageError(f"{path}: {fault.strerror or fault}") from None
     if not found:
         raise UsageError(f"no output of a run in {', '.join(map(str, paths))}")
     return list(found)
+
+
+def _outputs_at(path: Path) -> list[Path]:
+    if path.is_dir():
+        return _outputs_in(path)
+    if path.name.endswith(_COMPANIONS):
+        return []
+    if path.exists() or any(beside(path).exists() for beside in (materialized_path, run_path)):
+        return [path]
+    raise UsageError(f"{path}: no such file or folder")
 
 
 def _outputs_in(folder: Path) -> list[Path]:

@@ -13,6 +13,7 @@ from triocollect.records.findings import Findings
 from triocollect.records.output import OutputScan, scan_output
 from triocollect.records.sidecar import SidecarScan, scan_sidecar
 from triocollect.records.tail import is_whole_object, read_tail
+from triocollect.report.machine import as_json
 from triocollect.report.outputs import expected_keys, expected_rows, find_outputs
 from triocollect.report.wording import by_class, rows
 from triocollect.rows.names import failures_path
@@ -50,7 +51,7 @@ class Status(msgspec.Struct, frozen=True):
 
     def as_json(self) -> bytes:
         """For programs: one JSON object."""
-        return msgspec.json.encode(self)
+        return as_json(self)
 
     def text(self) -> str:
         """For people."""

@@ -5,6 +5,7 @@ from typing import Final
 
 import yaml
 
+from triocollect.config.regular import read_regular
 from triocollect.errors import ConfigError, UsageError
 from triocollect.protocol.values import Json, JsonObject
 from triocollect.rows.source import locate
@@ -45,10 +46,10 @@ def load_prompt(path: Path) -> Prompt:
     """Read a prompt file: YAML with `user` and perhaps `system`. Raises ConfigError."""
     found = locate(path)
     try:
-        content = yaml.safe_load(found.read_bytes())
+        content = yaml.safe_load(read_regular(found))
     except OSError as error:
         raise ConfigError(f"prompt_config: cannot read {found}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"prompt_config: {found} is not YAML: {error}") from None
     match content:
         case {"user": str(user), **rest} if isinstance(system := rest.get("system"), str | None):

@@ -1,11 +1,13 @@
 """A folder of agent skills: what is stamped onto rows as `skills_ref` (as Gym 0.7.0 does it)."""
 
+import os
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import yaml
 
+from triocollect.config.regular import read_regular
 from triocollect.errors import ConfigError
 from triocollect.protocol.values import Json, JsonObject
 from triocollect.rows.source import locate
@@ -34,6 +36,8 @@ class Skills(NamedTuple):
 
 def load_skills(path: Path) -> Skills:
     """Read a folder with one folder per skill, each with a `SKILL.md`. Raises ConfigError."""
+    if (text := os.fsencode(path).decode(errors="replace")) != str(path):
+        raise _fault(f"{text} is not UTF-8, and rows have to name it")
     folder = locate(path)
     try:
         if not folder.is_dir():
@@ -49,8 +53,8 @@ def load_skills(path: Path) -> Skills:
 def _digest(folder: Path) -> str:
     digest = sha256()
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-        digest.update(file.relative_to(folder).as_posix().encode() + b"\0")
-        digest.update(file.read_bytes() + b"\0")
+        digest.update(os.fsencode(file.relative_to(folder).as_posix()) + b"\0")
+        digest.update(read_regular(file) + b"\0")
     return digest.hexdigest()[:_HASH_DIGITS]
 
 
@@ -73,13 +77,13 @@ def _describe(skill: Path) -> JsonObject:
 
 
 def _front_matter(file: Path) -> JsonObject:
-    lines = file.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    lines = read_regular(file).decode("utf-8-sig", errors="replace").splitlines()
     fences = [number for number, line in enumerate(lines) if line.strip() == _FENCE]
     if len(fences) < 2 or fences[0] != 0:  # noqa: PLR2004  # one above and one below
         raise _fault(f"{file} must begin with YAML front matter between two lines of {_FENCE}")
     try:
         front: Json = yaml.safe_load("\n".join(lines[1 : fences[1]]))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise _fault(f"{file}: the front matter is not YAML: {error}") from None
     if not isinstance(front, dict):
         raise _fault(f"{file}: the front matter must be a mapping")

@@ -29,7 +29,14 @@ def locate(path: Path) -> Path:
         return path
     roots = [Path(root) for root in os.environ.get("NEMO_GYM_EXTRA_ROOTS", "").split(os.pathsep) if root]
     places = [*(root / path for root in roots), path]
-    return next((place for place in places if place.exists()), places[0])
+    return next((place for place in places if _is_there(place)), places[0])
+
+
+def _is_there(place: Path) -> bool:
+    try:
+        return place.exists()
+    except OSError:  # who opens it is told why
+        return False
 
 
 class Source:
