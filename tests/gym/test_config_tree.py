@@ -80,8 +80,8 @@ def test_an_address_is_resolved_where_it_is_an_interpolation(host: str, port: st
         ("7", "1", "no usable host in the config: 7"),
         ("h", "0", "no usable port in the config: 0"),
         ("h", "65536", "no usable port in the config: 65536"),
-        ("h", "true", "no usable port in the config: True"),
-        ("h", "", "no usable port in the config: None"),
+        ("h", "true", "no usable port in the config: true"),
+        ("h", "", "no usable port in the config: null"),
     ],
 )
 def test_a_server_without_a_usable_address_is_there_and_says_why(host: str, port: str, says: str) -> None:
@@ -138,3 +138,65 @@ def test_a_config_beyond_all_reason_is_not_parsed() -> None:
 
 def test_a_date_in_the_config_stays_text() -> None:
     assert parse_config("started: 2026-08-22").settings == {"started": "2026-08-22"}
+
+
+def a_bomb(leaf: str, again: str) -> str:
+    """Thirty lines of aliases that stand for more than fits into any machine."""
+    return f"b0: &b0 {leaf}\n" + "".join(
+        f"b{i}: &b{i} {again.format(*[f'*b{i - 1}'] * 9)}\n" for i in range(1, 30)
+    )
+
+
+LISTS = a_bomb("[x, x]", "[{}, {}, {}, {}, {}, {}, {}, {}, {}]")
+MAPS = a_bomb("{a: x}", "{{a: {}, b: {}, c: {}, d: {}}}")
+MERGED = a_bomb("{a: x}", "{{<<: [{}, {}, {}, {}, {}, {}, {}, {}, {}]}}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LISTS,
+        LISTS + a_server("*b29"),
+        LISTS + a_server("h", "*b29"),
+        LISTS + "r: {resources_servers: {q: {host: h, port: 1, allowed_agents: *b29}}}\n",
+        MAPS + "e: {environment_servers: {x: {agent_server: {name: *b29}}}}\n",
+        MERGED,
+        'z: &z "' + "A" * 8_000_000 + '"\ny: [*z, *z, *z]\n',
+    ],
+)
+def test_aliases_that_stand_for_too_much_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="aliases written out"):
+        parse_config(text)
+
+
+@pytest.mark.parametrize("text", ["l: &l [*l]\n" + a_server("*l"), "m: &m {m: *m}\n" + a_server("${m.m.m}")])
+def test_a_config_that_holds_itself_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="inside of what it stands for"):
+        parse_config(text)
+
+
+def test_aliases_and_merged_keys_within_reason_are_resolved() -> None:
+    text = "x: &x {host: 127.0.0.1, port: 18121}\na: {responses_api_agents: {x: {<<: *x}}}\n"
+    assert parse_config(text).servers["a"].url == "http://127.0.0.1:18121"
+
+
+@pytest.mark.parametrize("host", ['"' + "${z}" * 40 + '"', "${z}", "*z"])
+def test_an_address_of_unreasonable_length_is_none(host: str) -> None:
+    text = 'z: &z "' + "A" * 100_000 + '"\n' + a_server(host)
+    server = parse_config(text).servers["e"]
+    assert server.url is None
+    assert "more than 65536 characters" in server.url_fault
+    assert len(server.url_fault) < 300
+
+
+@pytest.mark.parametrize("field", ["host", "port"])
+def test_a_long_list_in_place_of_an_address_is_not_written_out(field: str) -> None:
+    fields = {"host": "h", "port": "1"} | {field: f"[{', '.join('x' * 10_000)}]"}
+    server = parse_config(a_server(fields["host"], fields["port"])).servers["e"]
+    assert server.url is None
+    assert server.url_fault.endswith("a list")
+
+
+def test_a_list_in_place_of_a_name_is_not_written_out() -> None:
+    text = f"e: {{environment_servers: {{x: {{agent_server: {{name: [{', '.join('x' * 10_000)}]}}}}}}}}"
+    assert parse_config(text).servers["e"].attributed == "a list"

@@ -4,7 +4,7 @@ import pytest
 
 from triocollect.errors import ConfigError
 from triocollect.gym.config_tree import parse_config
-from triocollect.gym.sources import agent_of_source, rejected_pairing
+from triocollect.gym.sources import agent_of_source, did_you_mean, rejected_pairing
 
 CONFIG = """
 one: {responses_api_agents: {simple: {resources_server: {name: quiz}}}}
@@ -63,3 +63,16 @@ def test_allowed_agents_must_be_a_list() -> None:
     config = parse_config(CONFIG.replace("{s: {}}", "{s: {allowed_agents: 7}}"))
     with pytest.raises(ConfigError, match="server 'shared': allowed_agents must be a list"):
         rejected_pairing(config, "two", None)
+
+
+def test_allowed_agents_are_names_and_nothing_that_holds_more() -> None:
+    text = CONFIG.replace(
+        "quiz: {resources_servers: {q: {", "quiz: {resources_servers: {q: {allowed_agents: [[a]], "
+    )
+    with pytest.raises(ConfigError, match="must be a list"):
+        rejected_pairing(parse_config(text), "one", "quiz")
+
+
+def test_a_name_is_not_compared_with_thousands() -> None:
+    assert did_you_mean("agent_", ["agent"]) == " (did you mean 'agent'?)"
+    assert did_you_mean("agent_", [f"agent{i}" for i in range(5000)]) == ""

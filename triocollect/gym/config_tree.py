@@ -12,7 +12,9 @@ from typing import Final, Literal, TypeAlias, get_args
 import msgspec
 import yaml
 
+from triocollect.config.words import shown
 from triocollect.errors import ConfigError
+from triocollect.gym import bounded_yaml
 from triocollect.gym.interpolation import resolve
 from triocollect.protocol.values import Json, JsonObject
 
@@ -79,27 +81,15 @@ def parse_config(
     return GymConfig(servers, settings)
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # libyaml may be missing
-    """Safe, and a date stays the text that it is."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in rules if tag != "tag:yaml.org,2002:timestamp"]
-    for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
 def _load(text: str | bytes, origin: str) -> JsonObject:
     try:
-        loader = _Loader(text)
-        try:
-            tree: object = loader.get_single_data()
-        finally:
-            loader.dispose()
+        tree = bounded_yaml.load(text, limit=MAX_CONFIG_BYTES)
     except yaml.MarkedYAMLError as fault:
         mark = fault.problem_mark or fault.context_mark
         place = "" if mark is None else f", line {mark.line + 1}"
         raise ConfigError(f"{origin}{place}: the config is not YAML: {fault.problem}") from None
+    except bounded_yaml.UnfitYamlError as fault:
+        raise ConfigError(f"{origin}: the config is not to be taken: {fault}") from None
     except (yaml.YAMLError, RecursionError, ValueError) as fault:
         raise ConfigError(f"{origin}: the config is not YAML ({type(fault).__name__})") from None
     if not isinstance(tree, dict):
@@ -162,6 +152,8 @@ def _reference(value: Json, tree: JsonObject, environ: Mapping[str, str]) -> str
         resolved = name
     if isinstance(resolved, dict | list):  # behind the interpolation is no name
         resolved = name
+    if isinstance(resolved, dict | list):
+        return shown(resolved)
     return None if resolved is None else str(resolved)
 
 
@@ -175,10 +167,10 @@ def _address(
     except ConfigError as fault:
         return None, f"server {name!r} has no usable address: {fault}"
     if not isinstance(host, str) or not host or set(host) & set(" \t\r\n/@?#"):
-        return None, f"server {name!r} has no usable host in the config: {fields.get('host')!r}"
+        return None, f"server {name!r} has no usable host in the config: {shown(fields.get('host'))}"
     digits = str(port) if isinstance(port, int | str) else ""
     if not (digits.isascii() and digits.isdigit() and 1 <= int(digits[:6]) <= _HIGHEST_PORT):
-        return None, f"server {name!r} has no usable port in the config: {fields.get('port')!r}"
+        return None, f"server {name!r} has no usable port in the config: {shown(fields.get('port'))}"
     if ":" in host and not host.startswith("["):
         host = f"[{host}]"
     return f"http://{host}:{int(digits)}", ""

@@ -4,11 +4,13 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from triocollect.config.words import shown
 from triocollect.errors import ConfigError
 from triocollect.protocol.values import Json, JsonObject
 
 _INNERMOST: Final = re.compile(r"\$\{([^${}]*)\}")
 _MOST_STEPS: Final = 64  # a value that needs more refers to itself
+_LONGEST: Final = 1 << 16  # characters of an address or a name, its interpolations replaced
 _MISSING: Final = "???"  # OmegaConf's mark for "somebody has to fill this in"
 
 
@@ -18,7 +20,7 @@ def resolve(value: Json, tree: JsonObject, environ: Mapping[str, str]) -> Json:
     Raises ConfigError, one line, for what cannot be resolved; it quotes `value` or a part of it as it is
     written, and nothing that stands behind an interpolation, which may be a secret.
     """
-    resolved = value
+    resolved = _bounded(value)
     for _ in range(_MOST_STEPS):
         if not isinstance(resolved, str) or (found := _INNERMOST.search(resolved)) is None:
             return resolved
@@ -28,12 +30,17 @@ def resolve(value: Json, tree: JsonObject, environ: Mapping[str, str]) -> Json:
         except ConfigError:
             if resolved is value:
                 raise
-            raise ConfigError(f"{value!r} cannot be resolved") from None
-        if found[0] == resolved:
-            resolved = meaning
-        else:
-            resolved = f"{resolved[: found.start()]}{text}{resolved[found.end() :]}"
-    raise ConfigError(f"{value!r} refers to itself")
+            raise ConfigError(f"{shown(value)} cannot be resolved") from None
+        if found[0] != resolved:
+            meaning = f"{resolved[: found.start()]}{text}{resolved[found.end() :]}"
+        resolved = _bounded(meaning)
+    raise ConfigError(f"{shown(value)} refers to itself")
+
+
+def _bounded(value: Json) -> Json:
+    if isinstance(value, str) and len(value) > _LONGEST:
+        raise ConfigError(f"a text of more than {_LONGEST} characters is no address and no name")
+    return value
 
 
 def _meaning(expression: str, tree: JsonObject, environ: Mapping[str, str]) -> Json:

@@ -5,14 +5,19 @@ The rules are those of Gym 0.7.0, global_config.py (resolve_dataset_agent, allow
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
+from typing import Final
 
 from triocollect.errors import ConfigError
 from triocollect.gym.config_tree import GymConfig, Server
 
+_COMPARED: Final = 1000  # names that a misspelt one is compared with; that is slow
+
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """` (did you mean 'x'?)`, or nothing where no known name is close."""
-    close = get_close_matches(name, list(known), n=1)
+    """` (did you mean 'x'?)`, or nothing where no known name is close, or too many are known."""
+    names = list(islice(known, _COMPARED + 1))
+    close = get_close_matches(name, names, n=1) if len(names) <= _COMPARED else []
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
@@ -79,7 +84,7 @@ def _allowed_agents(config: GymConfig, verifier: str | None) -> list[str] | None
         return None
     if isinstance(declared, str):
         return [declared]
-    if not isinstance(declared, list):
+    if not isinstance(declared, list) or any(isinstance(name, dict | list) for name in declared):
         raise ConfigError(f"server {verifier!r}: allowed_agents must be a list of agent implementations")
     return [str(name) for name in declared]
 
