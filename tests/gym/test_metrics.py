@@ -169,7 +169,15 @@ def test_a_single_server_scores_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "says"), [(500, b'"boom"', "answered 500"), (200, b"[]", "did not answer")]
+    ("status", "body", "says"),
+    [
+        (500, b'"boom"', "answered 500"),
+        (200, b"[]", "did not answer"),
+        (200, b'{"agent_metrics":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "did not .* nested too deep"),
+        (200, b'{"agent_metrics":"\xff"}', "did not answer .* can't decode byte"),
+        (200, b'{"agent_metrics":{"x":' + b"9" * 5000 + b"}}", "did not answer .*4300 digits"),
+        (200, b'{"agent_metrics":{"x":NaN}}', "did not answer"),
+    ],
 )
 async def test_a_server_without_metrics_is_named(status: int, body: bytes, says: str) -> None:
     shares = share_out([a_record(0, 0, "b_env", "alpha")], a_router())

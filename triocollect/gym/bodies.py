@@ -1,7 +1,9 @@
 """The bytes of `/run`. Pure.
 
-A flat row's body is its materialised line, whole. A task goes out as an episode: its two ids and the task,
-nothing else of the row (Gym 0.7.0, rollout_collection.py, _episode_request_body).
+A flat row's body is its materialised line, whole, as in Gym: an `_ng_attempt_index` that the data set brings
+along goes out with the first attempt as it is, and only later attempts write their own over it. A task goes
+out as an episode: its two ids and the task, nothing else of the row (Gym 0.7.0, rollout_collection.py,
+_episode_request_body).
 """
 
 from typing import Final

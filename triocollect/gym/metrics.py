@@ -3,6 +3,7 @@
 What is averaged is up to the servers. Rules: Gym 0.7.0, rollout_collection.py, _call_aggregate_metrics.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
@@ -140,7 +141,9 @@ def entry_of(share: Share, label: str, reply: bytes) -> Entry:
 async def fetch_metrics(transport: Posts, shares: Sequence[Share]) -> list[Entry]:
     """Asks every server in turn; an entry each.
 
-    Raises TransportError (ReplyRefusedError for an error status or an answer that is not metrics).
+    Raises TransportError (ReplyRefusedError for an error status or an answer that is not metrics). What is
+    in the entries was not decoded, and the file is read by others: an answer that Python's own reader does
+    not take (other text than UTF-8, numbers of thousands of digits, deep nesting) is not metrics either.
     """
     labels = labels_of({share.name: share.scorer.agent for share in shares})
     entries = []
@@ -150,11 +153,14 @@ async def fetch_metrics(transport: Posts, shares: Sequence[Share]) -> list[Entry
         if reply.status != _OK:
             raise ReplyRefusedError(f"{url} answered {reply.status}", kind="status", status=reply.status)
         try:
-            entries.append(entry_of(share, labels[share.name], reply.body))
-        except msgspec.MsgspecError as fault:
+            entry = entry_of(share, labels[share.name], reply.body)
+            json.loads(file_bytes([entry]))
+        except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
+            why = "it is nested too deep" if isinstance(fault, RecursionError) else str(fault)
             raise ReplyRefusedError(
-                f"{url} did not answer with metrics: {fault}", kind="body", status=reply.status
+                f"{url} did not answer with metrics: {why}", kind="body", status=reply.status
             ) from fault
+        entries.append(entry)
     return entries
 
 
