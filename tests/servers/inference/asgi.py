@@ -52,6 +52,7 @@ class Exchange:
         return {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
+        await trio.lowlevel.checkpoint()
         if message["type"] == "http.response.start":
             self.status = message["status"]
         elif message["body"]:

@@ -6,6 +6,7 @@ import httpx
 import pytest
 import trio
 from starlette.applications import Starlette
+from starlette.types import Message
 from trio.testing import wait_all_tasks_blocked
 
 from tests.servers.inference.asgi import Exchange
@@ -172,6 +173,24 @@ async def test_every_call_is_on_paper_when_it_ended_whichever_way(tmp_path) -> N
         {"capture_key": "0-0", "finished": True, "input_tokens": 11, "output_tokens": 8},
         {"capture_key": None, "finished": False, "input_tokens": 11, "output_tokens": 4},
     ]
+
+
+class HungUpWhenServed(Exchange):
+    """A caller that has all it wanted, seen by a server that is still busy with the last bytes."""
+
+    async def _send(self, message: Message) -> None:
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            self.leave()
+            await wait_all_tasks_blocked()
+        await super()._send(message)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_caller_who_hangs_up_once_it_has_everything_was_served(stream: bool) -> None:  # noqa: FBT001  # a parameter
+    app = build_app(InferenceSettings())
+    await HungUpWhenServed(app, PATH, asking(words=4, stream=stream)).run()
+    total = (await counts(app))["total"]
+    assert (total["finished"], total["cancelled"], total["output_tokens"]) == (1, 0, 4)
 
 
 async def test_what_is_no_request_is_refused_in_openais_shape_and_not_counted() -> None:

@@ -75,18 +75,20 @@ class _Worker:
 
     @contextmanager
     def generate(self, answer: reply.Reply, input_tokens: int, key: str | None) -> Iterator[Generation]:
-        """A generation that is counted. It ends finished, or by the exception that cut it off."""
+        """A generation that is counted. It ends finished, or by the exception that cut it off.
+
+        One that is handed out is finished, also where the caller is gone before its server has noticed.
+        """
         tallies = self._tallies.of(key)
         for tally in tallies:
             tally.begin(input_tokens)
-        generation, finished = Generation(len(answer.tokens), self._rate, self._hold), False
+        generation = Generation(len(answer.tokens), self._rate, self._hold)
         try:
             yield generation
-            finished = True
         finally:
             for tally in tallies:
-                tally.end(generation.generated, finished=finished)
-            self._write_down(EndedCall(key, finished, input_tokens, generation.generated))
+                tally.end(generation.generated, finished=generation.finished)
+            self._write_down(EndedCall(key, generation.finished, input_tokens, generation.generated))
 
     async def hold(self, _: Request) -> Response:
         self._hold.hold()

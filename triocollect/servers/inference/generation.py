@@ -42,6 +42,12 @@ class Generation:
         self._rate: Final = tokens_per_s
         self._hold: Final = hold
         self._start: Final = trio.current_time()
+        self._out = 0
+
+    @property
+    def finished(self) -> bool:
+        """Whether all of it was handed out."""
+        return self._out == self._tokens
 
     async def reach(self, tokens: int) -> None:
         """Wait until so many tokens can be handed out; none can be at once, even while held."""
@@ -49,6 +55,7 @@ class Generation:
             await trio.sleep_until(self._start + tokens / self._rate)
         if tokens:
             await self._hold.released()
+        self._out = max(self._out, tokens)
 
     def reached(self, tokens: int) -> bool:
         """Whether `reach` would return at once."""
