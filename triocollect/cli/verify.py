@@ -17,10 +17,10 @@ from triocollect.report.outputs import find_outputs
 from triocollect.report.verify import Checkpoint, Verified
 from triocollect.report.verify import verify as look
 
-ABOUT = """Reads everything that a run left and recomputes what must hold: every row has one result at most, the
-rows are those that the run began with, every byte of the newest checkpoint is what was written, and, where
-the servers wrote down what was done to them (TRIOCOLLECT_EFFECTS_DIR), every result came about in one line
-although its rollout was cut and continued. Changes nothing and asks no server.
+ABOUT = """Reads what a run left and recomputes what must hold: every row has one result at most, the rows are
+those that the run began with, every byte of the newest checkpoint is what was written, and, where the servers
+wrote down what was done to them (TRIOCOLLECT_EFFECTS_DIR), every result came about in one line although its
+rollout was cut and continued. Changes nothing and asks no server.
 
 PATH is a run's folder, its output, or a checkpoint directory. What lies in the folder is found: outputs, a
 checkpoint directory, and effects in the folder 'effects'; name them where they lie elsewhere."""

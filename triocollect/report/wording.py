@@ -39,7 +39,12 @@ def by_class(failures: Mapping[str, int]) -> str:
 
 def rows(count: int) -> str:
     """`1 row`, `2 rows`."""
-    return f"{count} row" if count == 1 else f"{count} rows"
+    return several(count, "row")
+
+
+def several(count: int, noun: str) -> str:
+    """`1 call`, `2 calls`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def first_words(message: str) -> str:
