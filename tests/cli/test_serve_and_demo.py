@@ -7,10 +7,13 @@ import subprocess
 import sys
 import urllib.request
 
+import msgspec
 import pytest
 
 from triocollect.__main__ import main
 from triocollect.deployment import provisions
+from triocollect.report.account import Account
+from triocollect.report.verify import saved
 
 PROGRAM = [sys.executable, "-m", "triocollect"]
 
@@ -57,17 +60,26 @@ def test_one_server_alone_answers_and_ends_on_term():
 
 
 @pytest.mark.processes
-def test_the_demo_is_killed_and_loses_nothing(tmp_path):
+def test_the_demo_is_preempted_and_repeats_nothing(tmp_path, capsys):
     environ = {**os.environ, "TRIOCOLLECT_CONCURRENCY": "1"}  # which is of no meaning to the demo
     told = subprocess.run(
         [*PROGRAM, "demo", "--keep", str(tmp_path / "demo")],
         capture_output=True, text=True, timeout=300, check=False, env=environ,
     )  # fmt: skip
     assert told.returncode == 0, told.stdout + told.stderr
-    assert told.stdout.count("   yes  ") == 4
+    assert told.stdout.count("   yes  ") == 10
     keys = [
-        (record["_ng_task_index"], record["_ng_rollout_index"])
+        (record["_ng_task_index"], record["_ng_rollout_index"], record.get("_ng_attempt_index", 0))
         for record in map(json.loads, (tmp_path / "demo" / "out.jsonl").read_text().splitlines())
     ]
-    assert sorted(keys) == [(task, 0) for task in range(64)]
+    assert sorted((task, rollout) for task, rollout, _ in keys) == [(task, 0) for task in range(24)]
     assert main(["demo", "--keep", str(tmp_path / "demo")]) == 2
+    capsys.readouterr()
+    assert main(["verify", str(tmp_path / "demo"), "--json"]) == 0
+    again = capsys.readouterr().out
+    account = msgspec.json.decode(again, type=dict[str, msgspec.Raw])["account"]
+    verified = msgspec.json.decode(account, type=Account)
+    assert all(words in told.stdout for words in saved(verified))
+    assert verified.continued == sum(attempt > 0 for _, _, attempt in keys) > 0
+    assert verified.carried > 0
+    assert (verified.restarted, verified.lost) == (0, 0)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Final
@@ -19,25 +19,29 @@ from cyclopts import Parameter
 
 from triocollect.cli import say
 from triocollect.cli.app import command
+from triocollect.cli.verify import EFFECTS, examine, verify_run
 from triocollect.deployment import datasets
 from triocollect.deployment.provisions import require_servers
-from triocollect.errors import DeploymentError, UsageError
-from triocollect.records.output import scan_output
+from triocollect.errors import DeploymentError, Exit, UsageError
 from triocollect.report.run_report import Report
+from triocollect.report.verify import saved
+from triocollect.report.wording import rows
 
-ABOUT = """Collects two small data sets from the deployment that the package brings along, kills the collector
-in the middle of it, runs the same command again, and checks what the two runs left."""
+ABOUT = """Collects a small data set from the deployment that the package brings along, preempts the collector
+in the middle of it, runs the same command again, and checks by what the servers wrote down that every rollout
+went on from where it was cut."""
 EPILOGUE = """Examples:
   triocollect demo
-  triocollect demo --keep demo/
+  triocollect demo --keep demo/ && triocollect verify demo/
 
 Exit codes:
-  0  every row is there exactly once
-  1  it is not, or a run failed
+  0  everything adds up
+  1  it does not, or a run failed
   2  --keep names a folder that holds a demo already, or the extra is missing"""
-ROWS_EACH: Final = 32
+ROWS: Final = 24
 CONCURRENCY: Final = 8
-KILL_AT: Final = 20  # results that are written when the kill comes
+TOKENS_PER_S: Final = 4  # of the scripted model: a row takes some seconds
+PREEMPT_AT: Final = 9  # results that are written when the preemption comes
 PATIENCE_S: Final = 120.0
 
 app = command("demo", "[--keep DIR]", ABOUT, EPILOGUE)
@@ -52,8 +56,10 @@ def demo(
     require_servers()
     with _folder(keep) as folder:
         code = Story(folder).tell()
-    where = "triocollect demo --keep DIR leaves everything" if keep is None else f"everything is in {keep}"
-    say.out(f"{where}; look closer with triocollect status")
+    if keep is None:
+        say.out("triocollect demo --keep DIR leaves everything; look closer with triocollect verify")
+    else:
+        say.out(f"everything is in {keep}; triocollect verify {shlex.quote(keep)} computes this again")
     return code
 
 
@@ -81,32 +87,57 @@ class Story:
         """Where both runs write their results."""
         return self.folder / "out.jsonl"
 
+    @property
+    def checkpoints(self) -> Path:
+        """Their checkpoint directory."""
+        return self.folder / "checkpoints"
+
     def tell(self) -> int:
         """From the first run to the verdict; returns the exit code."""
         self._write_rows()
-        say.out(f"1. {2 * ROWS_EACH} rows: a counter played with tools, and sums. {CONCURRENCY} in flight:")
+        say.out(
+            f"1. {ROWS} rows: a counter that a slow model plays with tools. "
+            f"{CONCURRENCY} in flight, with a checkpoint directory:"
+        )
         say.out(f"   $ triocollect {shlex.join(self._arguments())}")
-        began = time.monotonic()
-        self._run_until_killed()
+        ran_s, ended_s = self._run_until_preempted()
         before = self.output.read_bytes()
         finished = before.count(b"\n")
-        torn = "" if before.endswith(b"\n") or not before else ", and a torn line"
-        say.out(f"2. kill -9 after {time.monotonic() - began:.1f} s: {finished} results are on disk{torn}.")
-        say.out("3. The same command again:")
+        say.out(
+            f"2. TERM after {ran_s:.1f} s, as when a job is preempted. {ended_s:.1f} s later collector and"
+        )
+        say.out(f"   servers are gone (exit code {Exit.LEFT.value}). {finished} results are on disk, and")
+        say.out(f"   {self._checkpoint()}")
+        say.out("3. The same command again, with new servers:")
         report = self._run_to_the_end()
-        say.out(f"   {report.sends} rows were sent; those in flight at the kill (at most {CONCURRENCY})")
-        say.out("   ran again from their input, the others for the first time.")
-        return self._verdict(before[: before.rfind(b"\n") + 1], report)
+        say.out(f"   {rows(report.sends)} were sent, those that had been in flight first.")
+        return self._verdict(before, report)
+
+    def _checkpoint(self) -> str:
+        found = examine(self.checkpoints)
+        if found.checkpoint_id is None:
+            raise DeploymentError(f"no checkpoint in {self.checkpoints}: {found.faults}")
+        return (
+            f"a checkpoint of {found.bytes} bytes: {rows(len(found.continued))} in flight, "
+            f"with {found.work_s or 0.0:.0f} s of work behind them."
+        )
 
     def _verdict(self, before: bytes, report: Report) -> int:
-        scan = scan_output(self.output)
+        verified = verify_run(self.output, self.checkpoints, self.folder / EFFECTS)
+        account, [checkpoint] = verified.account, verified.checkpoints
+        assert account is not None
+        say.out(f"4. {report.succeeded} of {report.expected} succeeded, {report.failed} failed.")
+        for words in saved(account):
+            say.out(f"   {words}")
         facts = {
-            "every row is there": len(scan.done) + report.failed == report.expected == 2 * ROWS_EACH,
-            "no row is there twice": scan.duplicates.count == 0,
+            "every row is there": report.succeeded == report.expected == ROWS,
             "the results of the first run are untouched": self.output.read_bytes().startswith(before),
             "no finished row was sent again": report.sends == report.expected - before.count(b"\n"),
+            "every row in flight went on, and nothing was done for nothing": (
+                account.continued == len(checkpoint.continued) > 0 == account.lost
+            ),
+            **{fact.says: fact.holds for fact in verified.facts},
         }
-        say.out(f"4. {report.succeeded} of {report.expected} succeeded, {report.failed} failed.")
         for fact, holds in facts.items():
             say.out(f"   {'yes' if holds else 'NO '}  {fact}")
         mean = "none" if report.mean_reward is None else f"{report.mean_reward:.3f}"
@@ -114,41 +145,56 @@ class Story:
         return 0 if all(facts.values()) else 1
 
     def _write_rows(self) -> None:
-        with (self.folder / "rows.jsonl").open("w") as rows:
-            for name in ("counter", "arithmetic"):
-                with datasets.path(name).open() as lines:
-                    rows.writelines(islice(lines, ROWS_EACH))
+        with (self.folder / "rows.jsonl").open("w") as out, datasets.path("counter").open() as lines:
+            out.writelines(islice(lines, ROWS))
 
     def _arguments(self) -> list[str]:
-        rows = self.folder / "rows.jsonl"
-        return ["run", "-i", str(rows), "-o", str(self.output), "-c", str(CONCURRENCY)]
+        told = {"-i": self.folder / "rows.jsonl", "-o": self.output, "-c": CONCURRENCY}
+        places = {**told, "--checkpoint-dir": self.checkpoints}
+        return ["run", *(str(word) for pair in places.items() for word in pair)]
+
+    def _environment(self) -> Mapping[str, str]:
+        """Nothing of the user's own settings; the servers write down what is done to them."""
+        kept = {name: text for name, text in os.environ.items() if not name.startswith("TRIOCOLLECT_")}
+        effects = str(self.folder / EFFECTS)
+        return {**kept, "TRIOCOLLECT_EFFECTS_DIR": effects, "TRIOCOLLECT_TOKENS_PER_S": str(TOKENS_PER_S)}
 
     def _start(self, log: Path, *more: str) -> subprocess.Popen[bytes]:
-        environ = {name: text for name, text in os.environ.items() if not name.startswith("TRIOCOLLECT_")}
         with log.open("wb") as words:
             return subprocess.Popen(  # noqa: S603  # our own interpreter and arguments
-                [sys.executable, "-m", "triocollect", *self._arguments(), *more],
+                [sys.executable, "-m", "triocollect", *self._arguments(), "--progress", "plain", *more],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=words,
-                env=environ,
+                env=self._environment(),
             )
 
-    def _run_until_killed(self) -> None:
+    def _run_until_preempted(self) -> tuple[float, float]:
+        """Seconds until TERM, and from there to the end."""
+        began = time.monotonic()
         log = self.folder / "first.log"
-        with self._start(log, "--progress", "plain") as child:
+        with self._start(log) as child:
             try:
                 deadline = time.monotonic() + PATIENCE_S
-                while _lines(self.output) < KILL_AT and child.poll() is None and time.monotonic() < deadline:
+                while _lines(self.output) < PREEMPT_AT and child.poll() is None:
+                    if time.monotonic() > deadline:
+                        break
                     time.sleep(0.01)
+                child.send_signal(signal.SIGTERM)
+                told = time.monotonic()
+                child.communicate(timeout=PATIENCE_S)
+                ended = time.monotonic()
             finally:
-                child.send_signal(signal.SIGKILL)
-        if child.returncode != -signal.SIGKILL:
-            raise DeploymentError(f"the first run ended before it could be killed:\n{log.read_text()}")
+                child.kill()
+        if child.returncode != Exit.LEFT:
+            raise DeploymentError(
+                f"the first run ended with {child.returncode}, not {Exit.LEFT.value}:\n{log.read_text()}"
+            )
+        return told - began, ended - told
 
     def _run_to_the_end(self) -> Report:
         log = self.folder / "second.log"
-        with self._start(log, "--progress", "plain", "--json") as child:
+        with self._start(log, "--json") as child:
             try:
                 told, _ = child.communicate(timeout=PATIENCE_S)
             finally:
