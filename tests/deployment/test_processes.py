@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -182,18 +183,20 @@ async def test_a_server_that_dies_is_named_and_takes_the_deployment_down():
     async def kill_one(task_status):
         plan = plan_for(["counter"], ServersConfig())
         async with trio.open_nursery() as nursery:
-            await nursery.start(deploy, plan)
+            await nursery.start(partial(deploy, plan, on_death=told.append))
             children.extend(children_of(os.getpid()))
             os.kill(named("policy_model", children), signal.SIGKILL)
             task_status.started()
 
     children: list[int] = []
+    told: list[DeploymentError] = []
     with trio.fail_after(PATIENCE_S), pytest.raises(ExceptionGroup) as group:
         async with trio.open_nursery() as nursery:
             await nursery.start(kill_one)
     (error,) = group.value.exceptions[0].exceptions
     assert isinstance(error, DeploymentError)
     assert str(error) == "the policy_model server ended (killed by signal 9)"
+    assert told == [error]
     assert not any(map(is_alive, children))
 
 

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -25,12 +26,18 @@ TOLD_BYTES: Final = 4096  # of each of them
 IGNORING_SIGNALS: Final = ("/bin/sh", "-c", "trap '' INT TERM USR1; exec \"$@\"", "sh")
 
 
-async def deploy(plan: Plan, *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
+async def deploy(
+    plan: Plan,
+    *,
+    on_death: Callable[[DeploymentError], None] = lambda _: None,
+    task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
+) -> None:
     """Start the deployment, tell the base URL of its head once that answers, and serve until cancelled.
 
     The other servers may still be starting then; their sockets listen already, and a request that is early
     waits. Raises UsageError where the deployment cannot be (the `servers` extra is missing, a port is taken,
-    the key file cannot be read), DeploymentError when a server ends by itself.
+    the key file cannot be read), DeploymentError when a server ends by itself. `on_death` hears of that at
+    once; it is raised when the others have ended too.
     """
     require_servers()
     api_key = read_api_key(plan.model_api_key_file)
@@ -40,7 +47,9 @@ async def deploy(plan: Plan, *, task_status: trio.TaskStatus[str] = trio.TASK_ST
 
     async def keep(process: Process) -> None:
         settings = settings_of(plan, process, addresses, api_key)
-        deaths.append(await _keep(process, listeners[process.name], msgspec.json.encode(settings)))
+        death = await _keep(process, listeners[process.name], msgspec.json.encode(settings))
+        on_death(death)
+        deaths.append(death)
         nursery.cancel_scope.cancel()
 
     async with trio.open_nursery() as nursery:

@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 import httpx
 import msgspec
+import trio
 
 from triocollect.errors import PeerError, TransportError
 from triocollect.servers.cookies import given_back
@@ -16,6 +17,10 @@ from triocollect.transport import Transport
 Connect: TypeAlias = Callable[[str], httpx.AsyncBaseTransport]  # base URL -> how it is reached
 
 PASSING_STATUSES: Final = frozenset({408, 425, 429})  # and every 5xx: worth another try (Gym 0.7.0)
+# How long the death of a peer is kept from whoever asked us. Where one server of a deployment dies, all end,
+# and their owner shall hear that first: else rows fail one by one that only have to run again.
+HOLD_S: Final = 1.0
+RETRY_EVERY_S: Final = 0.05
 MAX_TOLD: Final = 500  # characters of a peer's own words in our message
 
 
@@ -71,25 +76,40 @@ class Peer:
         self, path: str, body: bytes, headers: Mapping[str, str]
     ) -> AsyncIterator[httpx.Response]:
         """POST, and the response while its body still comes. Raises PeerError where none came."""
-        request = self._client.build_request(
-            "POST", path, content=body, headers={"content-type": "application/json", **headers}
-        )
-        try:
-            response = await self._client.send(request, stream=True)
-        except (httpx.HTTPError, TransportError) as error:
-            raise no_answer(self.name, error) from error
+        response = await self._send(path, body, headers)
         try:
             yield response
         finally:
             await response.aclose()
+
+    async def _send(self, path: str, body: bytes, headers: Mapping[str, str]) -> httpx.Response:
+        """Try for HOLD_S to reach a peer that takes no connection: nothing was sent to it."""
+        deadline = trio.current_time() + HOLD_S
+        while True:
+            request = self._client.build_request(
+                "POST", path, content=body, headers={"content-type": "application/json", **headers}
+            )
+            try:
+                return await self._client.send(request, stream=True)
+            except httpx.ConnectError as error:
+                if trio.current_time() >= deadline:
+                    raise _no_answer(self.name, error) from error
+                await trio.sleep(RETRY_EVERY_S)
+            except (httpx.HTTPError, TransportError) as error:
+                raise await lost(self.name, error) from error
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._client.aclose()
 
 
-def no_answer(name: str, error: Exception) -> PeerError:
-    """The error of a peer that did not answer, or not to the end."""
+async def lost(name: str, error: Exception) -> PeerError:
+    """The error of a peer that did not answer, or not to the end; told after HOLD_S."""
+    await trio.sleep(HOLD_S)
+    return _no_answer(name, error)
+
+
+def _no_answer(name: str, error: Exception) -> PeerError:
     return PeerError(f"{name} did not answer: {str(error) or type(error).__name__}", passing=True)
 
 
@@ -103,7 +123,7 @@ async def _whole(name: str, response: httpx.Response) -> bytes:
     try:
         return await response.aread()
     except (httpx.HTTPError, TransportError) as error:
-        raise no_answer(name, error) from error
+        raise await lost(name, error) from error
 
 
 def told(body: bytes) -> str:

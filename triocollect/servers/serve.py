@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Awaitable, Callable
-from functools import partial
 from importlib import import_module
 from typing import Final, TypeAlias, cast
 
@@ -24,8 +23,7 @@ Ending: TypeAlias = Callable[[], Awaitable[None]]  # returns when the server is 
 KEEP_ALIVE_S: Final = 75
 MAX_HEAD_BYTES: Final = 1 << 20
 GRACE_S: Final = 3.0  # for requests in flight when a server ends by itself
-ORPHANED_GRACE_S: Final = 0.5  # and when its owner is gone
-LAST_RESORT_S: Final = 5  # after which the kernel ends a process that could not end itself
+LAST_RESORT_S: Final = 0.1  # from the end of the owner, after which the kernel ends what still stays
 STDIN: Final = 0
 
 
@@ -48,17 +46,16 @@ async def serve_app(
     bind: str,
     until: Ending,
     *,
-    grace_s: float = GRACE_S,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve on `host:port` or `fd://N` until `until` returns; requests in flight then have `grace_s`."""
+    """Serve on `host:port` or `fd://N` until `until` returns; requests in flight then have GRACE_S."""
     config = Config()
     config.bind = [bind]
     config.backlog = BACKLOG
     config.keep_alive_timeout = KEEP_ALIVE_S
     config.keep_alive_max_requests = 1 << 62
     config.h11_max_incomplete_size = MAX_HEAD_BYTES
-    config.graceful_timeout = grace_s
+    config.graceful_timeout = GRACE_S
     config.accesslog = None
     config.loglevel = "WARNING"
     framework = cast("ASGIFramework", app)  # hypercorn spells ASGI's messages out, starlette does not
@@ -68,12 +65,12 @@ async def serve_app(
 async def owner_gone() -> None:
     """Wait for the end of standard input, a pipe that only the owner of this process holds.
 
-    From then on an alarm stands behind the orderly end: a server that hangs is no reason to stay.
+    From then on an alarm stands behind the end: nothing that still runs here is of use to anybody.
     """
     async with trio.lowlevel.FdStream(os.dup(STDIN)) as lifeline:
         while await lifeline.receive_some():
             pass
-    signal.alarm(LAST_RESORT_S)
+    signal.setitimer(signal.ITIMER_REAL, LAST_RESORT_S)
 
 
 async def told_to_end() -> None:
@@ -85,7 +82,14 @@ async def told_to_end() -> None:
 
 def run_child(app: Starlette, fd: int) -> None:
     """Serve on a listening socket that the owner handed down, for as long as the owner lives."""
-    trio.run(partial(serve_app, app, f"fd://{fd}", owner_gone, grace_s=ORPHANED_GRACE_S))
+    trio.run(_serve_owner, app, f"fd://{fd}")
+
+
+async def _serve_owner(app: Starlette, bind: str) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve_app, app, bind, trio.sleep_forever)
+        await owner_gone()
+        nursery.cancel_scope.cancel()
 
 
 def run_alone(app: Starlette, bind: str) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from triocollect.errors import PeerError, TransportError
 from triocollect.servers.model.calls import Call
 from triocollect.servers.model.events import ENDINGS, FAULTS, NOTHING, EventStream
-from triocollect.servers.peers import Peer, PeerReply, answered_badly, no_answer, told
+from triocollect.servers.peers import Peer, PeerReply, answered_badly, lost, told
 
 PATH: Final = "/responses"
 
@@ -28,7 +28,7 @@ async def respond(worker: Peer, call: Call, headers: Mapping[str, str]) -> bytes
                 return await answer.aread()
             return await _last_response(worker.name, answer)
         except (httpx.HTTPError, TransportError) as error:
-            raise no_answer(worker.name, error) from error
+            raise await lost(worker.name, error) from error
 
 
 async def _last_response(name: str, answer: httpx.Response) -> bytes:
