@@ -34,7 +34,7 @@ async def test_a_server_whose_owner_is_gone_ends_at_once_whatever_it_does():
         client.connect(listener.getsockname())
         client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
         with trio.fail_after(60):
-            assert await server.stdout.receive_some() == b"asked\n"
+            assert (await server.stdout.receive_some()).startswith(b"asked")
         await server.stdin.aclose()
         with trio.fail_after(3):
             await server.wait()
