@@ -2,6 +2,8 @@
 
 import gzip
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,25 @@ def test_an_endless_line_is_refused_before_it_is_read_whole(
     monkeypatch.setattr(source, "MAX_LINE_BYTES", 1000)
     with pytest.raises(InputError, match=r"line 2 \(byte 67\): a line of more than 1000 bytes"):
         materialize(tmp_path, A_ROW + b"\n" + b"x" * 1001)
+
+
+def test_an_endless_line_in_a_gzip_file_has_a_limit_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "MAX_UNPACKED_LINE_BYTES", 1000)
+    with pytest.raises(InputError, match=r"line 2 \(byte \d+\): a line of more than 1000 bytes"):
+        materialize(tmp_path, gzip.compress(A_ROW + b"\n" + a_row(x="x" * 2000) + b"\n"))
+
+
+def test_a_line_for_which_there_is_no_memory_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress(b" " * (16 << 20), 1) * 20)
+    program = f"{sys.executable} -m triocollect materialize -i rows.jsonl.gz -o o.jsonl"
+    ended = subprocess.run(
+        ["/bin/sh", "-c", f"ulimit -v 400000; {program}"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 2, ended.stderr
+    assert "line 1 (byte 0): a line for which there is not enough memory" in ended.stderr
 
 
 @pytest.mark.parametrize("members", [1, 2])

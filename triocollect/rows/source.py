@@ -15,6 +15,7 @@ from typing import Final
 from triocollect.errors import InputError
 
 MAX_LINE_BYTES: Final = 1 << 30
+MAX_UNPACKED_LINE_BYTES: Final = 1 << 28  # of a gzipped file: a few kilobytes could stand for any length
 READ_BYTES: Final = 1 << 17  # a chunk, its rows and what becomes of them stay in the processor's cache
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -43,7 +44,8 @@ class Source:
     """An input file, read once from its start.
 
     Raises InputError, naming line and byte where there is one, for a file that cannot be opened or read, a
-    damaged gzip file, and a line over `MAX_LINE_BYTES`.
+    damaged gzip file, and a line over `MAX_LINE_BYTES` (`MAX_UNPACKED_LINE_BYTES` in a gzip file) or longer
+    than the memory has room for.
     """
 
     def __init__(self, path: Path) -> None:
@@ -58,7 +60,8 @@ class Source:
         """The lines that are not blank. Each ends in `\n` alone, or in nothing where the file does."""
         try:
             with self.path.open("rb", buffering=0) as file, _plain(file) as stream:
-                yield from self._lines(stream)
+                packed = isinstance(stream.raw, gzip.GzipFile)
+                yield from self._lines(stream, MAX_UNPACKED_LINE_BYTES if packed else MAX_LINE_BYTES)
         except FileNotFoundError:
             raise InputError("no such file; check --input", path=str(self.path)) from None
         except IsADirectoryError:
@@ -69,11 +72,11 @@ class Source:
         except OSError as error:
             raise self._fault(f"cannot be read: {error.strerror or error}") from None
 
-    def _lines(self, stream: io.BufferedReader) -> Iterator[bytes]:
-        while text := stream.readline(MAX_LINE_BYTES + 1):
+    def _lines(self, stream: io.BufferedReader, most: int) -> Iterator[bytes]:
+        while text := self._next(stream, most):
             length = len(text)
-            if length > MAX_LINE_BYTES:
-                raise self._fault(f"a line of more than {MAX_LINE_BYTES} bytes; is this JSON Lines?")
+            if length > most:
+                raise self._fault(f"a line of more than {most} bytes; is this JSON Lines?")
             if self.line == 1 and text.startswith(_BYTE_ORDER_MARK):
                 text, self.had_byte_order_mark = text.removeprefix(_BYTE_ORDER_MARK), True
             if text.isspace() or not text:
@@ -84,6 +87,12 @@ class Source:
                 yield text
             self.line += 1
             self.offset += length
+
+    def _next(self, stream: io.BufferedReader, most: int) -> bytes:
+        try:
+            return stream.readline(most + 1)
+        except MemoryError:
+            raise self._fault("a line for which there is not enough memory; is this JSON Lines?") from None
 
     def _fault(self, message: str) -> InputError:
         return InputError(message, path=str(self.path), line=self.line, offset=self.offset)
