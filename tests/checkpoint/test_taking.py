@@ -3,6 +3,7 @@
 import httpx
 import pytest
 import trio
+from msgspec import UNSET
 
 from tests.checkpoint.world import world
 from triocollect.checkpoint.orders import NotPublished, Published
@@ -177,6 +178,14 @@ async def test_what_somebody_cannot_capture_is_left_out_of_the_scope(tmp_path, a
         taken = await here.take()
         assert taken.continued == (ONE,)
         assert "resources one at http://resources cannot capture it" in taken.restarted[0].reason
+
+
+async def test_calls_under_way_at_a_cut_are_on_record_where_somebody_counts_them(tmp_path, autojump_clock):
+    async with world(tmp_path) as here:
+        here.fly(0)
+        assert (await here.take()).outcome.undelivered is UNSET
+        here.servers["model"].counts = {"undelivered": 3, "others": 7}
+        assert (await here.take()).outcome.undelivered == 3
 
 
 async def test_rows_whose_environment_takes_no_part_are_left_out_and_not_waited_for(tmp_path, autojump_clock):

@@ -46,6 +46,7 @@ class Server(Participant[Record]):
         self.restarts: list[EpisodeId] = []
         self.stopped: list[EpisodeId] = []
         self.unclaimed: set[EpisodeId] = set()
+        self.counts: dict[str, int] = {}
         self.has_served = False
         self.stop_waits: trio.Event | None = None
         self.refuses_install: Exception | None = None
@@ -65,7 +66,9 @@ class Server(Participant[Record]):
     def report(self):
         blockers = tuple(Blocker(one.capture_key, why) for one, why in self.busy.items())
         restarts = tuple(one.capture_key for one in self.restarts)
-        return PrepareReport(blockers=blockers, blocker_count=len(blockers), restarts=restarts)
+        return PrepareReport(
+            blockers=blockers, blocker_count=len(blockers), restarts=restarts, counts=self.counts
+        )
 
     def export(self, scope):
         return [

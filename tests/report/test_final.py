@@ -3,7 +3,7 @@
 import msgspec
 
 from triocollect.report.final import render
-from triocollect.report.run_report import Paths, Report
+from triocollect.report.run_report import Checkpoints, Continued, Paths, Report
 
 COMPLETE = Report(
     run="r1",
@@ -68,3 +68,22 @@ def test_damage_and_notes_are_not_forgotten() -> None:
     said = render(msgspec.structs.replace(COMPLETE, damaged=3, notes=("drift accepted: model",)))
     assert "Damaged lines: 3" in said
     assert "- drift accepted: model" in said
+
+
+def test_a_run_that_went_on_says_what_preemptions_cost() -> None:
+    continued = Continued(rows=8, anew=2, work_s=73.2, calls_again=3)
+    said = render(
+        msgspec.structs.replace(COMPLETE, continued=continued, checkpoints=Checkpoints(2, 1, 0.44))
+    ).splitlines()
+    assert said[9:12] == [
+        "Cut and continued: 8 rows, with 73 s of work behind them; calls under way then, made again: 3",
+        "Cut and started from the input again: 2 rows",
+        "Checkpoints: 2, 1 tried in vain; no row started for 0.4 s in all",
+    ]
+
+
+def test_what_is_not_known_of_a_preemption_is_not_said() -> None:
+    said = render(msgspec.structs.replace(COMPLETE, continued=Continued(rows=1, anew=0)))
+    assert "Cut and continued: 1 row\n" in said
+    assert "from the input again" not in said
+    assert "Checkpoints" not in said

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import trio
+from msgspec import UNSET, UnsetType
 
 from triocollect.checkpoint.operation import CLOSING, Common, Operation
 from triocollect.checkpoint.participants import Participant, each, settle
@@ -12,6 +13,7 @@ from triocollect.protocol.messages import Blocker, Commit, Committed, Prepare, P
 
 _PAUSE_S: Final = 0.2  # a participant that answers "preparing" without waiting is not asked in a loop
 _LATE_QUESTION_S: Final = 1.0
+_UNDELIVERED: Final = "undelivered"
 _NAMED: Final = 5  # blockers of one participant that a sentence names
 
 
@@ -84,6 +86,13 @@ class Cutting(Operation):
             for participant, report in self._reports.items()
             for key in report.restarts
         }
+
+    def undelivered(self) -> int | UnsetType:
+        """Policy calls under way, and answers held back, as far as model servers count them."""
+        counts = [
+            report.counts[_UNDELIVERED] for report in self._reports.values() if _UNDELIVERED in report.counts
+        ]
+        return sum(counts) if counts else UNSET
 
     async def commit(
         self, *, checkpoint_id: str, directory: str, scope: Sequence[EpisodeId], stop: bool

@@ -226,6 +226,7 @@ class _Taking:
                 continued=len(collection.continued),
                 restarted=len(collection.restarted),
                 work_s=self._work_s,
+                undelivered=self._cutting.undelivered(),
                 bytes=self._publication.bytes,
             ),
             continued=collection.continued,

@@ -112,7 +112,11 @@ class LockFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckpointOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of `outcomes.jsonl`: how one try ended. Durations in seconds by phase, `bytes` of records."""
+    """A line of `outcomes.jsonl`: how one try ended. Durations in seconds by phase, `bytes` of records.
+
+    `undelivered`: policy calls under way at the cut, which a continuation makes again; not there where no
+    model server counts them.
+    """
 
     operation: int
     checkpoint_id: str
@@ -123,3 +127,4 @@ class CheckpointOutcome(msgspec.Struct, frozen=True, kw_only=True):
     work_s: float = 0.0
     bytes: int = 0
     phases_s: dict[str, float] = {}
+    undelivered: int | msgspec.UnsetType = msgspec.UNSET

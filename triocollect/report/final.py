@@ -40,11 +40,27 @@ def _lines(report: Report) -> Iterator[str]:
         said = mean_with_interval(report.mean_reward, report.reward_interval)
         yield f"Mean reward: {said} over {report.rewards} rollouts"
     yield f"Metrics cover: {report.succeeded} of {report.expected} rollouts"
+    yield from _preemptions(report)
     yield from _places(report)
     if report.checkpoint is not None:
         yield f"Checkpoint {report.checkpoint}: rows in flight go on from where they were cut."
     if report.left:
         yield f"{rows(report.left)} left. To continue, give the same command again."
+
+
+def _preemptions(report: Report) -> Iterator[str]:
+    """What they cost, and what they did not."""
+    if (continued := report.continued) is not None:
+        work = "" if continued.work_s is None else f", with {continued.work_s:.0f} s of work behind them"
+        again = continued.calls_again
+        calls = "" if again is None else f"; calls under way then, made again: {again}"
+        yield f"Cut and continued: {rows(continued.rows)}{work}{calls}"
+        if continued.anew:
+            yield f"Cut and started from the input again: {rows(continued.anew)}"
+    if report.checkpoints.published or report.checkpoints.failed:
+        taken = report.checkpoints
+        failed = f", {taken.failed} tried in vain" if taken.failed else ""
+        yield f"Checkpoints: {taken.published}{failed}; no row started for {taken.paused_s:.1f} s in all"
 
 
 def _failures(report: Report) -> Iterator[str]:

@@ -21,6 +21,28 @@ class Paths(msgspec.Struct, frozen=True):
     torn: str | None = None
 
 
+class Continued(msgspec.Struct, frozen=True, kw_only=True):
+    """What an earlier run had sent and not brought to an end, and what of that was kept.
+
+    `rows` went on from where a checkpoint had cut them, with `work_s` seconds behind them there; then
+    `calls_again` policy calls were under way, which are made again. Both are None where that is not known.
+    `anew` rows started from their input again.
+    """
+
+    rows: int
+    anew: int
+    work_s: float | None = None
+    calls_again: int | None = None
+
+
+class Checkpoints(msgspec.Struct, frozen=True):
+    """Those of one run: published and not, and the seconds that no row started for them."""
+
+    published: int = 0
+    failed: int = 0
+    paused_s: float = 0.0
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a run. `expected == succeeded + failed + left`, checked when it is made.
 
@@ -48,6 +70,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     damaged: int = 0  # lines of earlier runs that cannot be read, left as they are
     notes: tuple[str, ...] = ()
     checkpoint: str | None = None  # the id of the checkpoint that a stopped run goes on from
+    continued: Continued | None = None  # where this run went on with what an earlier one left
+    checkpoints: Checkpoints = Checkpoints()
     seconds: float
     paths: Paths
 
