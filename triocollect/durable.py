@@ -133,7 +133,12 @@ class AppendFile:
         with _naming(path, "open"):
             self._fd = open_append(path, mode) if descriptor is None else descriptor
             self.size = os.fstat(self._fd).st_size
-        self.unsynced = False
+        self._changes = self._synced = 0
+
+    @property
+    def unsynced(self) -> bool:
+        """Whether a power cut would lose something."""
+        return self._changes != self._synced
 
     def append(self, line: bytes) -> None:
         """Write one line, its newline included. With the kernel when this returns: survives kill -9."""
@@ -145,7 +150,7 @@ class AppendFile:
                     os.ftruncate(self._fd, self.size)
                 raise
         self.size += len(line)
-        self.unsynced = True
+        self._changes += 1
 
     def _write_whole(self, line: bytes) -> None:
         # A short write may be a full disk or a signal: the second try tells which.
@@ -159,7 +164,8 @@ class AppendFile:
         """Cut the file back to `size` bytes."""
         with _naming(self.path, "cut"):
             os.ftruncate(self._fd, size)
-            self.size, self.unsynced = size, True
+            self.size = size
+        self._changes += 1
 
     def confirm(self) -> None:
         """Raise StorageError unless the file is still at its path and as long as what was written.
@@ -179,9 +185,10 @@ class AppendFile:
 
     def sync(self) -> None:
         """Make everything appended so far durable: survives a power cut. May block for long."""
-        self.unsynced = False
+        changes = self._changes
         with _naming(self.path, "sync"):
             os.fsync(self._fd)
+        self._synced = max(self._synced, changes)
 
     def close(self) -> None:
         """Let go of the file, and of a lock on it. Does not sync."""

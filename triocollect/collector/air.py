@@ -18,6 +18,7 @@ from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.rows.types import Row
 
 RETIRE_PATIENCE_S: Final = 300.0  # a participant that is gone for longer will not retire anything
+_LOOK_S: Final = 5.0
 EPOCH_HEADER: Final = b"x-collector-epoch"
 CONTINUED_HEADER: Final = b"x-continued"
 
@@ -44,7 +45,7 @@ class Air:
         self._parts: Final = parts
         self._sent_at: Final[dict[RowKey, float]] = {}
         self._urls: Final[dict[RowKey, str]] = {}
-        self._marked: Final[dict[str, RowKey]] = {}
+        self._finished: Final[set[str]] = set()
         self._changed = trio.Event()
         self._coordination: Coordination | None = None
 
@@ -53,25 +54,41 @@ class Air:
         self._coordination = coordination
 
     def finished(self) -> list[str]:
-        """Rollouts that are finished and that participants keep a refusal, or something, of."""
-        return [rollout_id for rollout_id, key in self._marked.items() if not self.ledger.knows(key)]
+        """Rollouts that have ended and that participants keep a refusal, or something, of."""
+        lost = {episode.rollout_id for episode in self.ledger.lost.values()}
+        return sorted(self._finished - lost)
 
     # -- what a row tells ---------------------------------------------------------------------------------
 
-    async def may_be_sent(self, key: RowKey) -> bool:
-        """Wait until what the row tried before is retired everywhere; False when that takes too long."""
-        with trio.move_on_after(RETIRE_PATIENCE_S):
-            while key in self.ledger.lost:
+    def is_lost(self, key: RowKey) -> bool:
+        """Whether something of the row may run still that nobody has stopped."""
+        return key in self.ledger.lost
+
+    async def stopped(self, key: RowKey) -> bool:
+        """Wait until it is stopped everywhere; False when that takes too long.
+
+        Nothing is retired while a checkpoint is open, so that time does not count.
+        """
+        waited_s = 0.0
+        while self.is_lost(key) and waited_s < RETIRE_PATIENCE_S:
+            before = trio.current_time()
+            with trio.move_on_after(_LOOK_S):
                 await self._changed.wait()
-        return key not in self.ledger.lost
+            if self.gate.is_open:
+                waited_s += trio.current_time() - before
+        return not self.is_lost(key)
 
     def sent(self, row: Row, episode: EpisodeId, routing: Routing) -> None:
         """Write the attempt down, before a byte of it is sent. Raises StorageError."""
         self._parts.log.append((episode,))
-        if episode.attempt:
-            self._marked[episode.rollout_id] = row.key
+        self._parts.sinks.something_new()
         self._sent_at[row.key] = trio.current_time()
         self._urls[row.key] = routing.target(row).url
+
+    def replied(self, episode: EpisodeId) -> None:
+        """The episode has ended by an answer: nothing of its rollout is needed any more."""
+        if episode.attempt:
+            self._finished.add(episode.rollout_id)
 
     def landed(self, key: RowKey) -> None:
         """The row is not in flight any more; what brought no reply is to be retired."""
@@ -92,12 +109,11 @@ class Air:
 
     async def sync(self) -> None:
         """Make output, sidecar and dispatch log durable. Raises StorageError."""
-        await self._parts.blocking(self._parts.sinks.sync)
-        await self._parts.blocking(self._parts.log.sync)
+        await self._parts.blocking(self._parts.sinks.sync)  # the dispatch log with them
 
     async def ended(self, episodes: Collection[EpisodeId]) -> None:
         """Return when none of these is in flight any more."""
-        while not self.ledger.scope().isdisjoint(episodes):
+        while not frozenset(self.ledger.flying.values()).isdisjoint(episodes):
             await self._changed.wait()
 
     def uncontrolled(self) -> Mapping[EpisodeId, str]:

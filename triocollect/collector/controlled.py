@@ -1,10 +1,13 @@
 """A run that owns its rows: it holds a directory, commands the servers, and continues what was cut."""
 
+import contextlib
 import datetime as dt
+import threading
 from collections.abc import Sequence
 from typing import Final
 
 import httpx
+import msgspec
 import trio
 from attrs import frozen
 
@@ -25,10 +28,11 @@ from triocollect.checkpoint.inbox import Inbox, tick
 from triocollect.checkpoint.ladder import Rung, episodes_named
 from triocollect.checkpoint.orders import Ended
 from triocollect.checkpoint.plan import Plan, plan
-from triocollect.checkpoint.restore import Restoration, restore
+from triocollect.checkpoint.restore import restore
 from triocollect.checkpoint.signals import listen_for_signals
 from triocollect.checkpoint.store import Store
 from triocollect.collector.air import Air, AirParts
+from triocollect.collector.continuing import continued_of
 from triocollect.collector.control_token import control_token
 from triocollect.collector.feed import fly_all
 from triocollect.collector.fleet import Fleet
@@ -36,13 +40,14 @@ from triocollect.collector.history import History, history_of
 from triocollect.collector.set_out import Outset
 from triocollect.collector.sinks import Blocking
 from triocollect.config.settings import CheckpointConfig, Config
-from triocollect.errors import CheckpointError, StorageError
+from triocollect.errors import CheckpointError, StorageError, UsageError
 from triocollect.events import Listener, Note
 from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
 from triocollect.gym.routing import Routing
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import DispatchHeader
+from triocollect.report.run_report import Continued
 from triocollect.transport import Connect
 
 _LAST_WORDS_S: Final = 10.0
@@ -60,7 +65,9 @@ class Held:
     inbox: Inbox
 
 
-async def hold(config: Config, *, embedded: bool, tell: Listener, connect: Connect | None = None) -> Held:
+async def hold(
+    config: Config, *, embedded: bool, signals: bool, tell: Listener, connect: Connect | None = None
+) -> Held:
     """Take the directory. Raises LockedError, UsageError, StorageError."""
     assert config.checkpoint is not None
     checkpoint = config.checkpoint
@@ -70,6 +77,9 @@ async def hold(config: Config, *, embedded: bool, tell: Listener, connect: Conne
         wait_s=config.output.wait_for_lock_s,
         warn=lambda text: tell(Note(text, "warning")),
     )
+    if signals and threading.current_thread() is not threading.main_thread():
+        directory.close()
+        raise UsageError("signals are heard in the main thread only; collect without signals=True elsewhere")
     if directory.fault is not None:
         tell(Note(directory.fault, "warning"))
     grace_s = checkpoint.timeout_s if checkpoint.grace_s is None else checkpoint.grace_s
@@ -91,7 +101,7 @@ class Control:
     crew: Crew
     air: Air
     log: DispatchLog
-    restoration: Restoration
+    continued: Continued | None  # of an earlier run's rows
 
 
 class Taking:
@@ -108,7 +118,7 @@ class Taking:
         """Raises UsageError, RefusedError, CheckpointError, StorageError; nothing was sent then."""
         held, path = self._held, self._held.directory.path
         if self._outset.resumed:
-            self._rung = held.store.find()
+            await self._blocking(self._find)
         for skipped in self._rung.skipped:
             self._warn(str(skipped))
         sent = read_dispatched(path / DISPATCHED)
@@ -132,9 +142,14 @@ class Taking:
         air = Air(parts)
         crew = self._crew(air, found, epoch)
         air.meet(crew.coordination)
+        self._outset.sinks.sync_beside(log.sync)
         await crew.coordination.hello()
-        restoration = await self._restore(crew, history, log)
-        return Control(held=held, crew=crew, air=air, log=log, restoration=restoration)
+        served = any(one.status.served for one in found)
+        continued = await self._restore(crew, history, log, served=served)
+        return Control(held=held, crew=crew, air=air, log=log, continued=continued)
+
+    def _find(self) -> None:
+        self._rung = self._held.store.find()
 
     async def _discover(self, named: Sequence[Candidate]) -> tuple[Found, ...]:
         asked = [Candidate(url) for url in self._routing.urls()]
@@ -176,24 +191,26 @@ class Taking:
             clock=lambda: dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         )
 
-    async def _restore(self, crew: Crew, history: History, log: DispatchLog) -> Restoration:
-        whole = self._rung.checkpoint
-        continued = () if whole is None else whole.collection.continued
-        planned = plan(continued, history.tried)
+    async def _restore(
+        self, crew: Crew, history: History, log: DispatchLog, *, served: bool
+    ) -> Continued | None:
+        whole, root = self._rung.checkpoint, self._held.directory.path
+        known = planned = plan(() if whole is None else whole.collection.continued, history.tried)
+        if not served:  # nothing of an earlier run can run on servers that have served nobody
+            planned = msgspec.structs.replace(planned, to_retire={})
         if whole is None:
             _retire_first(crew.air.ledger, planned)
-            return Restoration(0)
+            return continued_of(root, None, known, 0)
 
         def log_installs(episodes: Sequence[EpisodeId]) -> None:
             log.append(episodes)
             log.sync()
 
-        restoration = await restore(crew, whole, planned, log_installs)
-        if restoration.restored:
-            self._tell(
-                Note(f"{restoration.restored} rows go on from checkpoint {whole.collection.checkpoint_id}")
-            )
-        return restoration
+        restored = (await restore(crew, whole, planned, log_installs)).restored
+        checkpoint_id = whole.collection.checkpoint_id
+        if restored:
+            self._tell(Note(f"{restored} rows go on from checkpoint {checkpoint_id}"))
+        return continued_of(root, checkpoint_id, known, restored)
 
     def _warn(self, text: str) -> None:
         self._tell(Note(text, "warning"))
@@ -204,9 +221,20 @@ def _retire_first(ledger: Ledger, planned: Plan) -> None:
         ledger.lose(key, episode)
 
 
-async def fly_controlled(
-    control: Control, fleet: Fleet, outset: Outset, *, longest_first: bool, signals: bool
-) -> Ended:
+async def listen(held: Held, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    """A service: hear signals, and say in `collector.pid` who does, until cancelled."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(listen_for_signals, held.inbox)
+        held.directory.write_pid()
+        try:
+            task_status.started()
+            await trio.sleep_forever()
+        finally:
+            with contextlib.suppress(StorageError):  # a stale one is no harm: the lock decides
+                held.directory.remove_pid()
+
+
+async def fly_controlled(control: Control, fleet: Fleet, outset: Outset, *, longest_first: bool) -> Ended:
     """Fly all rows while the controller takes orders; how it ended."""
     inbox, every_s = control.held.inbox, control.held.config.every_s
     ended: list[Ended] = []
@@ -214,21 +242,23 @@ async def fly_controlled(
     async def obey() -> None:
         ended.append(await command(control.crew, inbox))
 
-    async with trio.open_nursery() as services:
-        if signals:
-            await services.start(listen_for_signals, inbox)
-        control.held.directory.write_pid()
-        if every_s is not None:
-            services.start_soon(tick, inbox, every_s)
-        async with trio.open_nursery() as controller:
-            controller.start_soon(obey)
-            if control.air.ledger.lost:
-                inbox.retire()
-            with control.air.flight:
-                await fly_all(fleet, outset, longest_first=longest_first)
-            inbox.rows_done()
+    try:
+        async with trio.open_nursery() as services:
+            if every_s is not None:
+                services.start_soon(tick, inbox, every_s)
+            async with trio.open_nursery() as controller:
+                controller.start_soon(obey)
+                if control.air.ledger.lost:
+                    inbox.retire()
+                with control.air.flight:
+                    await fly_all(fleet, outset, longest_first=longest_first)
+                inbox.rows_done()
+            services.cancel_scope.cancel()
         await _say_goodbye(control, ended[0])
-        services.cancel_scope.cancel()
+    except BaseException:
+        control.log.close()
+        raise
+    control.log.end()
     return ended[0]
 
 
@@ -242,8 +272,3 @@ async def _say_goodbye(control: Control, ended: Ended) -> None:
                 control.crew.listener(
                     Note(f"finished rollouts are not forgotten everywhere: {error}", "warning")
                 )
-    try:
-        control.held.directory.remove_pid()
-        control.log.end()
-    except StorageError as error:
-        control.crew.listener(Note(str(error), "warning"))

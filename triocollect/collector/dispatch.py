@@ -18,17 +18,20 @@ from triocollect.collector.outcome import (
     NoReply,
     NothingRan,
     Outcome,
+    Overtaken,
     Refused,
     Success,
     Unpersisted,
 )
 from triocollect.collector.reply import Sent, given_up
+from triocollect.errors import RefusedError
 from triocollect.events import RowFailed, RowLeft, RowRetried, RowSent, RowSucceeded
 from triocollect.flight.budget import pause_s
 from triocollect.gym.records import encode_record
 from triocollect.protocol.ids import EpisodeId
 from triocollect.rows.types import Row
 
+MOST_KNOCKS = 20  # some minutes, at a server that a continued row belongs to
 DRIFT_KEY = "_ng_accepted_drift"
 
 
@@ -77,16 +80,23 @@ async def fly(fleet: Fleet, row: Row) -> None:
             return
         counted, closed = (counted + 1, 0) if end.counts else (counted, closed + 1)
         await trio.sleep(end.pause_s)
-        if fleet.is_over():
-            fleet.tell(RowLeft(row.key, "the dispatch budget is spent"))
+        if (why := await _why_no_more(fleet, row)) is not None:
+            fleet.tell(RowLeft(row.key, why))
             return
         await fleet.gate.enter(row.key)
 
 
+async def _why_no_more(fleet: Fleet, row: Row) -> str | None:
+    """Without a place in the gate: wait until the row may be sent again, or say why it is not."""
+    if not await fleet.stopped(row):
+        return "what ran of it before could not be stopped everywhere"
+    return "the dispatch budget is spent" if fleet.is_over() else None
+
+
 async def _send(fleet: Fleet, row: Row, nth: int, closed: int) -> End:
-    if not await fleet.may_be_sent(row):
-        fleet.tell(RowLeft(row.key, "what ran of it before could not be stopped everywhere"))
-        return Ended(None)
+    await fleet.gate.opened()
+    if fleet.is_lost(row):
+        return Again(0.0, counts=False)
     episode = fleet.ledger.start(row.key, row.rollout_id)
     fleet.sent(row, episode)
     fleet.retries.sent(nth)
@@ -113,8 +123,25 @@ def _settle(fleet: Fleet, flight: Flight, outcome: Outcome, closed: int) -> End:
             fleet.ledger.nothing_ran(flight.row.key)
             fleet.retries.taken_back(flight.nth)
             return _again(fleet, flight, outcome, closed + 1, counts=False)
+        case NothingRan() if flight.row.key in fleet.ledger.continuing:
+            return _knock_again(fleet, flight, outcome, closed)
         case NothingRan() | NoReply() | Refused():
             return _try_again(fleet, flight, outcome)
+        case Overtaken():
+            raise RefusedError(f"another collector commands the servers now: {outcome.reason}")
+
+
+def _knock_again(fleet: Fleet, flight: Flight, outcome: NothingRan, closed: int) -> End:
+    """A continued row at a server that is not there yet: its restored state is worth waiting for.
+
+    It costs no send. When the patience ends the row stays restored, for the next checkpoint and the next run.
+    """
+    fleet.ledger.nothing_ran(flight.row.key)
+    fleet.retries.taken_back(flight.nth)
+    if closed >= MOST_KNOCKS:
+        fleet.tell(RowLeft(flight.row.key, f"its server cannot be reached: {outcome.reason}"))
+        return Ended(None)
+    return _again(fleet, flight, outcome, closed + 1, counts=False)
 
 
 def _try_again(fleet: Fleet, flight: Flight, outcome: NothingRan | NoReply | Refused) -> End:
@@ -125,6 +152,8 @@ def _try_again(fleet: Fleet, flight: Flight, outcome: NothingRan | NoReply | Ref
         fleet.ledger.nothing_ran(flight.row.key)
     else:
         fleet.ledger.no_reply(flight.row.key)
+    if isinstance(outcome, Refused) and outcome.retired_through is not None:
+        fleet.ledger.used_through(flight.row.key, outcome.retired_through)
     return _again(fleet, flight, outcome, flight.nth, counts=True)
 
 
@@ -141,6 +170,7 @@ def _succeed(fleet: Fleet, flight: Flight, success: Success) -> Result:
     line = _line(fleet, success.fields)
     fleet.sinks.append_result(line, episode)
     fleet.ledger.replied(row.key)
+    fleet.replied(episode)
     fleet.time.finished(flight.seconds)
     counts.succeeded_now += 1
     counts.failed.pop(row.key, None)
@@ -151,26 +181,33 @@ def _succeed(fleet: Fleet, flight: Flight, success: Success) -> Result:
 
 
 def _fail(fleet: Fleet, flight: Flight, failure: Failure) -> Result:
+    result = _write_failure(fleet, flight, failure)
+    fleet.ledger.replied(flight.row.key)
+    fleet.replied(flight.episode)
+    return result
+
+
+def _give_up(fleet: Fleet, flight: Flight, outcome: NothingRan | NoReply | Refused) -> Result:
+    """A sidecar line without a reply; an attempt that may run still stays to be retired."""
+    sent = Sent(flight.row, flight.episode, fleet.target(flight.row))
+    result = _write_failure(fleet, flight, given_up(sent, outcome))
+    if isinstance(outcome, NothingRan):
+        fleet.ledger.replied(flight.row.key)
+    else:
+        fleet.ledger.given_up(flight.row.key)
+    return result
+
+
+def _write_failure(fleet: Fleet, flight: Flight, failure: Failure) -> Result:
     row, episode, counts = flight.row, flight.episode, fleet.counts
     line = _line(fleet, failure.fields)
     fleet.sinks.append_failure(line, episode)
-    fleet.ledger.replied(row.key)
     counts.failed_now += 1
     counts.failed[row.key] = failure.failure_class
     counts.examples.setdefault(failure.failure_class, failure.message)
     seconds = flight.seconds
     fleet.tell(RowFailed(row.key, episode, row.agent, failure.failure_class, failure.message, seconds))
     return Result(row.key, episode, "failures", line[:-1], None, failure.failure_class)
-
-
-def _give_up(fleet: Fleet, flight: Flight, outcome: NothingRan | NoReply | Refused) -> Result:
-    """A sidecar line without a reply; an attempt that may run still stays to be retired."""
-    lost = None if isinstance(outcome, NothingRan) else fleet.ledger.flying[flight.row.key]
-    sent = Sent(flight.row, flight.episode, fleet.target(flight.row))
-    result = _fail(fleet, flight, given_up(sent, outcome))
-    if lost is not None:
-        fleet.ledger.lost[flight.row.key] = lost
-    return result
 
 
 def _line(fleet: Fleet, fields: dict[str, Raw]) -> bytes:

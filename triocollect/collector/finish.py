@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -27,10 +27,11 @@ from triocollect.gym.metrics import fetch_metrics, share_out
 from triocollect.gym.routing import Routing
 from triocollect.metrics import file_bytes
 from triocollect.protocol.ids import RowKey
+from triocollect.protocol.manifests import CheckpointOutcome
 from triocollect.records.findings import Findings, KeySet
 from triocollect.records.heads import decode_output_head, decode_sidecar_head, head_of
 from triocollect.records.lines import Lines
-from triocollect.report.run_report import Ending, Paths, Report
+from triocollect.report.run_report import Checkpoints, Ending, Paths, Report
 from triocollect.transport import Client
 
 AGGREGATE_PATIENCE_S: Final = 600.0  # the servers read every record of the run
@@ -133,6 +134,7 @@ def report_of(outset: Outset, fleet: Fleet, config: OutputConfig, *, seconds: fl
         reward_interval=counts.rewards.interval(),
         damaged=outset.damaged,
         checkpoint=_checkpoint_of(fleet),
+        continued=fleet.continued,
         seconds=seconds,
         paths=_paths(outset.files),
     )
@@ -148,6 +150,13 @@ def _checkpoint_of(fleet: Fleet) -> str | None:
     """The checkpoint that a stopped run can be continued from, if its last one was published."""
     taken = None if fleet.ended is None else fleet.ended.taken
     return taken.outcome.checkpoint_id if isinstance(taken, orders.Published) else None
+
+
+def checkpoints_of(outcomes: Sequence[CheckpointOutcome]) -> Checkpoints:
+    """What was tried, and how long it held rows up."""
+    published = sum(outcome.published for outcome in outcomes)
+    paused_s = sum(sum(outcome.phases_s.values()) for outcome in outcomes)
+    return Checkpoints(published, len(outcomes) - published, paused_s)
 
 
 class _Tale(NamedTuple):

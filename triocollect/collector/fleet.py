@@ -1,7 +1,7 @@
 """What the rows in flight share, and what they add up to."""
 
 from collections.abc import Awaitable, Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import trio
@@ -9,7 +9,6 @@ from attrs import define, field
 from msgspec import Raw
 
 from triocollect.checkpoint.orders import Ended, Ending
-from triocollect.collector.air import Air
 from triocollect.collector.row_clock import RowClock
 from triocollect.collector.send import Send
 from triocollect.collector.sinks import Sinks
@@ -20,7 +19,13 @@ from triocollect.flight.ledger import Ledger
 from triocollect.gym.routing import Routing, Target
 from triocollect.metrics import RewardMean
 from triocollect.protocol.ids import EpisodeId, RowKey
+from triocollect.report.run_report import Continued
 from triocollect.rows.types import Row
+
+if TYPE_CHECKING:
+    from triocollect.collector.air import (
+        Air,
+    )  # needs httpx, which is slow, and only where checkpoints are taken
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -67,8 +72,9 @@ class Fleet:
     counts: Counts
     drift: Raw | None = None  # stamped onto every record, where settings differ by the user's wish
     hand_over: HandOver | None = None
-    air: Air | None = None  # where a controller looks on
+    air: "Air | None" = None  # where a controller looks on
     routing: Routing | None = None
+    continued: Continued | None = None  # what an earlier run left
     began: float = field(factory=trio.current_time)
     ended: Ended | None = None  # how the controller saw it end
     cut_short: bool = False  # rows were left because the time for starting them was over
@@ -78,23 +84,23 @@ class Fleet:
         """Whether the rows had all the time they wanted: nobody stopped the run."""
         return self.ended is None or self.ended.ending is Ending.DONE
 
-    async def may_be_sent(self, row: Row) -> bool:
-        """Wait until nothing of the row can run any more, and until the gate is open.
+    def is_lost(self, row: Row) -> bool:
+        """Whether an attempt of the row may run still that nobody has stopped."""
+        return self.air is not None and self.air.is_lost(row.key)
 
-        Returns without a checkpoint where neither has to be waited for: what follows is one step with it.
-        False where what ran before cannot be stopped.
-        """
-        while True:
-            if self.air is not None and not await self.air.may_be_sent(row.key):
-                return False
-            if self.gate.is_open:
-                return True
-            await self.gate.opened()
+    async def stopped(self, row: Row) -> bool:
+        """Wait until what ran of the row before is stopped everywhere; False when that takes too long."""
+        return self.air is None or await self.air.stopped(row.key)
 
     def sent(self, row: Row, episode: EpisodeId) -> None:
         """In flight begins. Raises StorageError; then it must not be sent."""
         if self.air is not None and self.routing is not None:
             self.air.sent(row, episode, self.routing)
+
+    def replied(self, episode: EpisodeId) -> None:
+        """The episode ended by an answer."""
+        if self.air is not None:
+            self.air.replied(episode)
 
     def landed(self, row: Row) -> None:
         """The row has left the in-flight set."""

@@ -58,6 +58,13 @@ class Refused(msgspec.Struct, frozen=True):
     kind: str
     reason: str
     retry_after_s: float | None = None
+    retired_through: int | None = None  # every attempt up to this one is refused
 
 
-Outcome: TypeAlias = Success | Failure | Unpersisted | NoReply | NothingRan | Closed | Refused
+class Overtaken(msgspec.Struct, frozen=True):
+    """Another collector commands this server now: this one is over."""
+
+    reason: str
+
+
+Outcome: TypeAlias = Success | Failure | Unpersisted | NoReply | NothingRan | Closed | Refused | Overtaken

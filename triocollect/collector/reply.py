@@ -4,7 +4,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from triocollect.collector.body import BadBodyError, fields_of
 from triocollect.collector.outcome import (
@@ -13,6 +13,7 @@ from triocollect.collector.outcome import (
     NoReply,
     NothingRan,
     Outcome,
+    Overtaken,
     Refused,
     Success,
     Unpersisted,
@@ -55,7 +56,8 @@ def judge(sent: Sent, reply: Reply) -> Outcome:
     """A whole reply: what it says of the episode, already stamped where it is to be written."""
     if reply.status in _OK:
         return _judge_body(sent, reply)
-    if (refused := _judge_refusal(reply)) is not None:
+    refusal = _refusal(reply)
+    if refusal is not None and (refused := _judge_refusal(refusal, reply)) is not None:
         return refused
     message = f"HTTP {reply.status} from {sent.target.url}/run"
     if reply.status in GATEWAY_STATUSES:
@@ -125,10 +127,8 @@ def _as_failure(fields: dict[str, Raw], message: str) -> Failure:
     return Failure(fields, settle_class(fields), message)
 
 
-def _judge_refusal(reply: Reply) -> Outcome | None:
-    """A refusal in our control plane's language; None for any other answer."""
-    if (refusal := _refusal(reply)) is None:
-        return None
+def _judge_refusal(refusal: Refusal, reply: Reply) -> Outcome | None:
+    """What a refusal in our control plane's language means for a row; None where it means nothing special."""
     reason = refusal.detail or refusal.code
     match Code(refusal.code):
         case Code.CHECKPOINT_OPEN:
@@ -138,7 +138,10 @@ def _judge_refusal(reply: Reply) -> Outcome | None:
         case Code.DUPLICATE_ATTEMPT:
             return NoReply(refusal.code, reason, reply.status)
         case Code.STALE_ATTEMPT | Code.NOT_RESTORED | Code.TASK_MISMATCH:
-            return Refused(refusal.code, reason)
+            through = None if refusal.retired_through is UNSET else refusal.retired_through
+            return Refused(refusal.code, reason, retired_through=through)
+        case Code.STALE_EPOCH | Code.OTHER_RUN:
+            return Overtaken(reason)
         case _:
             return None
 

@@ -1,19 +1,20 @@
 """The run: from the lock to the report. One nursery of services around one nursery of rows."""
 
+import contextlib
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
 from attrs import field, frozen
 
-from triocollect.checkpoint.discovery import Candidate
 from triocollect.checkpoint.inbox import Inbox
-from triocollect.collector.controlled import Control, Held, Taking, fly_controlled, hold
+from triocollect.checkpoint.orders import Ended, Ending
 from triocollect.collector.descriptors import make_room
 from triocollect.collector.earlier import Files
 from triocollect.collector.feed import fly_all
-from triocollect.collector.finish import aggregate, nothing_to_do, report_of
+from triocollect.collector.finish import aggregate, checkpoints_of, nothing_to_do, report_of
 from triocollect.collector.fleet import Counts, Fleet, HandOver
 from triocollect.collector.lock import LockedOutput, lock_output
 from triocollect.collector.resume import Standing
@@ -24,13 +25,17 @@ from triocollect.collector.sinks import Blocking, in_a_thread
 from triocollect.collector.whereto import Deployment, ask_head, bring_up, is_embedded, look_up
 from triocollect.config.settings import Config
 from triocollect.durable import AppendFile
-from triocollect.events import Event, Listener, Note, Resumed, RunStarted
+from triocollect.events import CheckpointEnded, Event, Listener, Note, Resumed, RunStarted
 from triocollect.flight.budget import RetryBudget, TimeBudget
 from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
 from triocollect.gym.routing import Routing
+from triocollect.protocol.manifests import CheckpointOutcome
 from triocollect.report.run_report import Report
 from triocollect.transport import Client, Connect
+
+if TYPE_CHECKING:
+    from triocollect.collector.controlled import Control, Held  # needs httpx, which is slow
 
 
 @frozen(kw_only=True)
@@ -52,11 +57,14 @@ class Order:
     deployment: Deployment = bring_up
     connect: Connect | None = None
     warnings: list[str] = field(factory=list)
+    outcomes: list[CheckpointOutcome] = field(factory=list)
 
     def tell(self, event: Event) -> None:
-        """To whoever listens; warnings are kept for the report."""
+        """To whoever listens; warnings and checkpoints are kept for the report."""
         if isinstance(event, Note) and event.level == "warning":
             self.warnings.append(event.text)
+        elif isinstance(event, CheckpointEnded):
+            self.outcomes.append(event.outcome)
         self.listener(event)
 
 
@@ -68,26 +76,44 @@ async def run(order: Order) -> Report:
     began, config = trio.current_time(), order.config
     if order.dispatch is None:
         make_room(config.dispatch.concurrency)
-    held = None
-    if config.checkpoint is not None:
-        held = await hold(config, embedded=is_embedded(config), tell=order.tell, connect=order.connect)
-    try:
-        if held is not None and order.orders is not None:
-            order.orders(held.inbox)
-        return await _run(order, held, began)
-    finally:
-        if held is not None:
-            held.directory.close()
-            await held.client.aclose()
+    if config.checkpoint is None:
+        return await _run(order, None, began)
+    from triocollect.collector.controlled import hold, listen  # noqa: PLC0415  # needs httpx, which is slow
 
-
-async def _run(order: Order, held: Held | None, began: float) -> Report:
-    config = order.config
-    locked = await lock_output(
-        config.output.path,
-        wait_s=config.output.wait_for_lock_s,
-        warn=lambda text: order.tell(Note(text, "warning")),
+    held = await hold(
+        config,
+        embedded=is_embedded(config),
+        signals=order.signals,
+        tell=order.tell,
+        connect=order.connect,
     )
+    try:
+        async with trio.open_nursery() as listening:
+            if order.signals:
+                await listening.start(listen, held)
+            if order.orders is not None:
+                order.orders(held.inbox)
+            report = await _run(order, held, began)
+            listening.cancel_scope.cancel()
+        return report
+    finally:
+        held.inbox.close("the run has ended")
+        held.directory.close()
+        await held.client.aclose()
+
+
+async def _run(order: Order, held: "Held | None", began: float) -> Report:
+    config = order.config
+    try:
+        locked = await lock_output(
+            config.output.path,
+            wait_s=config.output.wait_for_lock_s,
+            warn=lambda text: order.tell(Note(text, "warning")),
+        )
+    except BaseException:
+        if held is not None:
+            held.directory.back_out()
+        raise
     routing, outset = await _set_out(order, locked, held)
     if outset is None:
         return nothing_to_do(Files(config.output.path), seconds=trio.current_time() - began)
@@ -98,11 +124,12 @@ async def _run(order: Order, held: Held | None, began: float) -> Report:
     finally:
         outset.sinks.close()
     report = report_of(outset, fleet, config.output, seconds=trio.current_time() - began)
-    return msgspec.structs.replace(report, notes=tuple(order.warnings))
+    checkpoints = checkpoints_of(order.outcomes)
+    return msgspec.structs.replace(report, notes=tuple(order.warnings), checkpoints=checkpoints)
 
 
 async def _set_out(
-    order: Order, locked: LockedOutput, held: Held | None
+    order: Order, locked: LockedOutput, held: "Held | None"
 ) -> tuple[Routing | None, Outset | None]:
     outset = None
     try:
@@ -119,7 +146,7 @@ async def _set_out(
 
 
 async def _collect(
-    order: Order, services: trio.Nursery, routing: Routing | None, outset: Outset, held: Held | None
+    order: Order, services: trio.Nursery, routing: Routing | None, outset: Outset, held: "Held | None"
 ) -> Fleet:
     config, standing = order.config, outset.standing
     wants_metrics = routing is not None and not config.output.disable_aggregation
@@ -127,11 +154,19 @@ async def _collect(
         outset.forget_metrics()  # of an earlier run: they would not be those of these rows
     has_work = standing.to_send > 0 or (wants_metrics and not outset.files.aggregate.exists())
     head = config.servers.head_server
-    if routing is not None and is_embedded(config) and has_work:
-        head = await order.deployment(config, outset.rows, services, None if held is None else held.token)
-        routing = await ask_head(config, order.transport, head)
-    order.tell(_started(config, outset))
-    fleet = await _fly(order, routing, outset, held if standing.to_send else None)
+    control, gate = None, Gate(config.dispatch.concurrency)
+    with contextlib.nullcontext() if held is None else held.inbox.giving_way():
+        if routing is not None and is_embedded(config) and has_work:
+            head = await order.deployment(config, outset.rows, services, None if held is None else held.token)
+            routing = await ask_head(config, order.transport, head)
+        order.tell(_started(config, outset))
+        if held is not None and routing is not None and standing.to_send:
+            control = await _take_control(order, held, outset, routing, gate)
+    fleet = _fleet(order, routing, outset, gate, control)
+    if held is not None and control is None and standing.to_send:
+        fleet.ended = Ended(Ending.PREEMPTED)  # told to stop before anything was sent: LATEST covers it
+        return fleet
+    await _fly(order, outset, fleet, control)
     outset.sinks.confirm()
     await order.blocking(outset.sinks.sync)
     if routing is not None and wants_metrics and has_work and fleet.is_done:
@@ -139,26 +174,30 @@ async def _collect(
     return fleet
 
 
-async def _fly(order: Order, routing: Routing | None, outset: Outset, held: Held | None) -> Fleet:
+async def _take_control(
+    order: Order, held: "Held", outset: Outset, routing: Routing, gate: Gate
+) -> "Control":
+    from triocollect.checkpoint.discovery import Candidate  # noqa: PLC0415  # needs httpx, which is slow
+    from triocollect.collector.controlled import Taking  # noqa: PLC0415  # needs httpx, which is slow
+
+    taking = Taking(held, outset, routing, order.blocking, order.tell)
+    named = [Candidate(url, kind) for kind, url in order.config.servers.participants]
+    return await taking.take(gate, named)
+
+
+async def _fly(order: Order, outset: Outset, fleet: Fleet, control: "Control | None") -> None:
     """Send what is left; with a directory, under its controller."""
     longest_first = order.config.dispatch.longest_first
-    gate, control = Gate(order.config.dispatch.concurrency), None
-    if held is not None and routing is not None:
-        taking = Taking(held, outset, routing, order.blocking, order.tell)
-        named = [Candidate(url, kind) for kind, url in order.config.servers.participants]
-        control = await taking.take(gate, named)
-    fleet = _fleet(order, routing, outset, gate, control)
     async with trio.open_nursery() as syncing:
         syncing.start_soon(outset.sinks.keep_synced, order.blocking)
         syncing.start_soon(fleet.clock.run)
         if control is None:
             await fly_all(fleet, outset, longest_first=longest_first)
         else:
-            fleet.ended = await fly_controlled(
-                control, fleet, outset, longest_first=longest_first, signals=order.signals
-            )
+            from triocollect.collector.controlled import fly_controlled  # noqa: PLC0415  # see above
+
+            fleet.ended = await fly_controlled(control, fleet, outset, longest_first=longest_first)
         syncing.cancel_scope.cancel()
-    return fleet
 
 
 async def _aggregate(order: Order, routing: Routing, head: str | None, outset: Outset) -> None:
@@ -194,7 +233,7 @@ def _resumed(standing: Standing) -> Resumed:
 
 
 def _fleet(
-    order: Order, routing: Routing | None, outset: Outset, gate: Gate, control: Control | None
+    order: Order, routing: Routing | None, outset: Outset, gate: Gate, control: "Control | None"
 ) -> Fleet:
     dispatch, drift, air = (
         order.config.dispatch,
@@ -217,11 +256,12 @@ def _fleet(
         hand_over=order.hand_over,
         air=air,
         routing=routing,
+        continued=None if control is None else control.continued,
     )
 
 
 def _send(
-    order: Order, routing: Routing | None, outset: Outset, clock: RowClock, control: Control | None
+    order: Order, routing: Routing | None, outset: Outset, clock: RowClock, control: "Control | None"
 ) -> Send:
     if routing is None:
         assert order.dispatch is not None

@@ -5,6 +5,7 @@ while there is something new, both files are made durable, which survives a powe
 """
 
 import os
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
@@ -33,6 +34,16 @@ class Sinks:
         self._ack_fd: Final = ack_fd
         self._unacknowledged: list[EpisodeId] = []
         self._something_new = trio.Event()
+        self._beside: Callable[[], None] | None = None
+        self._syncing: Final = threading.Lock()
+
+    def sync_beside(self, sync: Callable[[], None]) -> None:
+        """Another file to be made durable whenever these are."""
+        self._beside = sync
+
+    def something_new(self) -> None:
+        """There is something to make durable."""
+        self._something_new.set()
 
     def append_result(self, line: bytes, episode: EpisodeId) -> None:
         """Write a success line, its newline included. Raises StorageError; then nothing of it is there."""
@@ -46,7 +57,7 @@ class Sinks:
         file.append(line)
         if self._ack_fd is not None:
             self._unacknowledged.append(episode)
-        self._something_new.set()
+        self.something_new()
 
     def confirm(self) -> None:
         """Raise StorageError when somebody removed, replaced or cut one of the files meanwhile."""
@@ -54,13 +65,19 @@ class Sinks:
         self.failures.confirm()
 
     def sync(self) -> None:
-        """Make everything appended so far durable, then acknowledge it. May block for long."""
-        durable, self._unacknowledged = self._unacknowledged, []
-        for file in (self.output, self.failures):
-            if file.unsynced:
-                file.sync()
-        if self._ack_fd is not None and durable:
-            os.write(self._ack_fd, "".join(f"{episode.capture_key}\n" for episode in durable).encode())
+        """Make everything appended so far durable, then acknowledge it. May block for long.
+
+        Two may ask at once, in threads: each returns when what it saw is durable, whoever synced it.
+        """
+        with self._syncing:
+            durable, self._unacknowledged = self._unacknowledged, []
+            for file in (self.output, self.failures):
+                if file.unsynced:
+                    file.sync()
+            if self._beside is not None:
+                self._beside()
+            if self._ack_fd is not None and durable:
+                os.write(self._ack_fd, "".join(f"{episode.capture_key}\n" for episode in durable).encode())
 
     async def keep_synced(self, blocking: Blocking) -> None:
         """A service: sync at most once a second, for as long as the run goes on."""

@@ -65,6 +65,15 @@ class Ledger:
         """Something may run still: the attempt is used up."""
         self.lost[key] = self._land(key)
 
+    def given_up(self, key: RowKey) -> None:
+        """No reply came and this run sends the row no more; what may run still stays to be retired."""
+        self.no_reply(key)
+        self._highest.pop(key, None)
+
+    def used_through(self, key: RowKey, attempt: int) -> None:
+        """Somebody refuses every attempt up to this one."""
+        self._highest[key] = max(attempt, self._highest.get(key, 0))
+
     def lose(self, key: RowKey, episode: EpisodeId) -> None:
         """An attempt of an earlier run, or one that was being installed, may be somewhere: it is used up."""
         self.lost[key] = episode
@@ -91,16 +100,6 @@ class Ledger:
         self._land(key)
         self.lost.pop(key, None)
         self._highest.pop(key, None)
-
-    def left(self, key: RowKey) -> None:
-        """The row ended without an answer that counts, and is not tried again by this run."""
-        if key in self.flying:
-            self._land(key)
-        self._highest.pop(key, None)
-
-    def knows(self, key: RowKey) -> bool:
-        """Whether the row was tried and has not ended."""
-        return key in self._highest
 
     def scope(self) -> frozenset[EpisodeId]:
         """What a checkpoint taken now would continue."""
