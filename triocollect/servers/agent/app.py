@@ -132,7 +132,7 @@ class AgentServer:
 
     async def _run(self, session: Session, work: Work) -> Response:
         around = self._agents[session.agent]
-        session = await run_session(session, around, work, self.sessions.at_boundary)
+        session = await run_session(session, around, work, self.sessions)
         last = next_step(session, around.max_steps)
         assert isinstance(last, Finished)
         response = Response(last.response, media_type="application/json")

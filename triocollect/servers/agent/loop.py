@@ -1,6 +1,5 @@
 """One activation: step after step, at a boundary before each."""
 
-from collections.abc import Callable
 from typing import Final
 from urllib.parse import quote
 
@@ -20,6 +19,7 @@ from triocollect.servers.agent.session import (
     tool_answered,
     tool_fault,
 )
+from triocollect.servers.agent.sessions import AgentSessions
 from triocollect.servers.identity import PARENT_CALL, epoch_headers, identity_headers, model_path
 from triocollect.servers.peers import Peer, PeerReply, answered_badly
 
@@ -35,17 +35,16 @@ class AgentPeers:
     max_steps: int
 
 
-async def run_session(
-    session: Session, around: AgentPeers, work: Work, at_boundary: Callable[[Session], None]
-) -> Session:
+async def run_session(session: Session, around: AgentPeers, work: Work, sessions: AgentSessions) -> Session:
     """Run a session from its boundary to its end.
 
-    `at_boundary` gets the session before each step and after the last one; there it rests while the door is
+    `sessions` are told the boundary before each step and after the last one; there it rests while the door is
     closed. A policy call rests too: it is made right after a boundary and is made again after a crash. A tool
-    call is not safe to make twice. Raises PeerError, never while the door is closed.
+    call is not safe to make twice, so one that brought no answer leaves no boundary to go on from. Raises
+    PeerError, never while the door is closed.
     """
     while True:
-        at_boundary(session)
+        sessions.at_boundary(session)
         await work.boundary("between two steps")
         match next_step(session, around.max_steps):
             case CallModel(body):
@@ -58,8 +57,10 @@ async def run_session(
                 work.busy(f"tool {call.name}")
                 try:
                     session = await _call_tool(session, around.resources, call)
-                except PeerError:
-                    await work.boundary("a tool that broke")
+                except BaseException as error:
+                    sessions.tear(session.episode)
+                    if isinstance(error, PeerError):
+                        await work.boundary("a tool that broke")
                     raise
             case Finished():
                 return session

@@ -1,13 +1,14 @@
 """All agent sessions of this process, each at its latest boundary: what a checkpoint takes of them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import final
+from typing import Final, final
 
 from msgspec.structs import replace
 
 from triocollect.participant import Admission, episode_of
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Record
+from triocollect.protocol.messages import PrepareReport
 from triocollect.servers.agent.session import Session
 from triocollect.servers.restoring import Restoring
 from triocollect.servers.states import give_back, keep
@@ -20,6 +21,7 @@ class AgentSessions(Restoring[Record, Session]):
     def __init__(self, instance: str, admission: Admission) -> None:
         super().__init__("agent", instance, admission, Record)
         self._sessions: dict[EpisodeId, Session] = {}
+        self._torn: Final[set[EpisodeId]] = set()
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -27,6 +29,7 @@ class AgentSessions(Restoring[Record, Session]):
     def begin(self, session: Session) -> None:
         """A fresh session, in place of whatever the episode had here."""
         self.restored.pop(session.episode, None)
+        self._torn.discard(session.episode)
         self._sessions[session.episode] = session
 
     def find(self, episode: EpisodeId) -> Session | None:
@@ -38,17 +41,29 @@ class AgentSessions(Restoring[Record, Session]):
     def at_boundary(self, session: Session) -> None:
         """This is where the session stands now, unless it was ended meanwhile."""
         if session.episode in self._sessions:
+            self._torn.discard(session.episode)
             self._sessions[session.episode] = session
+
+    def tear(self, episode: EpisodeId) -> None:
+        """A tool was called and nobody knows whether it had its effect: no cut can hold the session now."""
+        if episode in self._sessions:
+            self._torn.add(episode)
+
+    def report(self) -> PrepareReport:
+        """What is torn is a restart."""
+        return self.admission.report(restarts=self._torn)
 
     def end(self, episode: EpisodeId) -> bool:
         """Whether there was a session to end."""
         restored = self.restored.pop(episode, None)
+        self._torn.discard(episode)
         return self._sessions.pop(episode, restored) is not None
 
     def free(self, gone: Callable[[EpisodeId], bool]) -> None:
         """Drop all sessions of these episodes."""
         super().free(gone)
         self._sessions = {name: one for name, one in self._sessions.items() if not gone(name)}
+        self._torn.intersection_update(self._sessions)
 
     def export(self, scope: frozenset[EpisodeId]) -> Sequence[Record]:
         """Every session of the scope that is here."""
