@@ -23,7 +23,14 @@ from triocollect.errors import DamageError, LockedError, StorageError
 from triocollect.protocol.ids import EpisodeId
 
 FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-FOREIGN = {"notes.txt": b"mine", "ckpt-7": b"mine too", ".hidden": b"", "ckpt-000000.bak": b"x"}
+FOREIGN = {
+    "notes.txt": b"mine",
+    "ckpt-7": b"mine too",
+    ".hidden": b"",
+    ".trash-x": b"",
+    ".x.tmp": b"",
+    "ckpt-000000.bak": b"x",
+}
 steps = st.integers(0, 34)  # a checkpoint with its prune takes 33
 
 
@@ -35,7 +42,8 @@ class Lives(RuleBasedStateMachine):
     """One directory, many collectors.
 
     `latest`: the numbers that LATEST may name (None: there is none). `published`: those it may ever have
-    named. `harmed`: names that a stranger has damaged.
+    named. `harmed`: names that a stranger has damaged. `untold`: numbers that stood under a damaged LATEST:
+    nobody can tell any more which of them it has named.
     """
 
     def __init__(self):
@@ -43,6 +51,7 @@ class Lives(RuleBasedStateMachine):
         self.root = Path(tempfile.mkdtemp(prefix="store-", dir=FAST))
         self.store = Store(self.root)
         self.used, self.published, self.latest, self.harmed = set(), set(), {None}, set()
+        self.untold = set()
 
     def teardown(self):
         shutil.rmtree(self.root)
@@ -65,7 +74,9 @@ class Lives(RuleBasedStateMachine):
         return collection
 
     def has_published(self, number):
-        self.published |= self.used if "LATEST" in self.harmed else {number}  # else nobody could tell
+        if "LATEST" in self.harmed:
+            self.untold |= self.used | self.folders()
+        self.published |= self.untold | {number}
         self.latest = {number}
         self.harmed.discard("LATEST")
 
@@ -144,7 +155,7 @@ class Lives(RuleBasedStateMachine):
             latest = read_latest(self.root)
             if latest is None:
                 assert None in self.latest
-                self.latest, self.published = {None}, set()
+                self.latest, self.published, self.untold = {None}, set(), set()
                 self.harmed.discard("LATEST")
             else:
                 assert latest.sequence in self.latest
@@ -154,7 +165,7 @@ class Lives(RuleBasedStateMachine):
         path = self.root / "LATEST"
         return path.read_bytes() if path.exists() else None
 
-    @rule(name=st.sampled_from([".tmp-ckpt-000009", ".trash-x", "LATEST.77.tmp", ".LATEST.tmp"]))
+    @rule(name=st.sampled_from([".tmp-ckpt-000009", ".trash-ckpt-000003", "LATEST.77.tmp", ".LATEST.tmp"]))
     def something_of_a_dead_process(self, name):
         path = self.root / name
         path.write_text("half") if name.endswith(".tmp") else path.mkdir(exist_ok=True)
@@ -187,7 +198,8 @@ class Lives(RuleBasedStateMachine):
     def what_is_found_is_whole_and_what_latest_names(self):
         rung = find_checkpoint(self.root)
         for skipped in rung.skipped:
-            assert skipped.name in self.harmed or "LATEST" in self.harmed, str(skipped)
+            doubtful = "LATEST" in self.harmed or sequence_of(skipped.name) in self.untold
+            assert doubtful or skipped.name in self.harmed, str(skipped)
         if rung.checkpoint is None:
             assert None in self.latest or self.harmed
             return
@@ -205,6 +217,6 @@ class Lives(RuleBasedStateMachine):
 TestLives = Lives.TestCase
 TestLives.settings = hypothesis.settings(
     hypothesis.settings.default,
-    max_examples=max(50, hypothesis.settings.default.max_examples // 2),
-    stateful_step_count=20,
+    max_examples=max(50, hypothesis.settings.default.max_examples // 4),
+    stateful_step_count=12,
 )

@@ -157,12 +157,37 @@ def test_what_dead_processes_left_is_gone_after_the_next_publish(tmp_path):
     for name in (".tmp-ckpt-000009", ".trash-ckpt-000001", "ckpt-000002"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "x").write_text("half")
-    for name in ("LATEST.111.tmp", ".LATEST.tmp", ".trash-file", ".dispatched.jsonl.tmp"):
+    for name in ("LATEST.111.tmp", ".LATEST.tmp", ".dispatched.jsonl.tmp"):
         (tmp_path / name).write_text("half")
     assert take(Store(tmp_path)) == 3
     assert names(tmp_path) == [".dispatched.jsonl.tmp", "LATEST", "ckpt-000001", "ckpt-000003"], (
         "the log's draft may be at work"
     )
+
+
+def test_temporaries_of_others_are_left_alone(tmp_path):
+    mine = (
+        ".notes.txt.tmp",
+        ".tmp-build",
+        ".trash-can",
+        "LATEST-copy.tmp",
+        ".tmp-ckpt-7",
+        ".trash-ckpt-000001x",
+    )
+    for name in mine:
+        (tmp_path / name).write_text("mine")
+    take(Store(tmp_path))
+    assert names(tmp_path) == sorted([*mine, "LATEST", "ckpt-000001"])
+
+
+def test_a_pointer_that_cannot_be_read_keeps_no_run_from_starting(tmp_path):
+    take(Store(tmp_path))
+    (tmp_path / "LATEST").unlink()
+    (tmp_path / "LATEST").mkdir()
+    store = Store(tmp_path)
+    assert store.next_sequence() == 2
+    (why,) = store.discard(1)
+    assert "stays" in why, "nobody can tell whether it is the one that counts"
 
 
 def test_the_newest_whole_one_is_kept_beside_the_latest(tmp_path):
@@ -190,6 +215,23 @@ def test_a_folder_that_was_never_published_is_never_preferred(tmp_path):
     assert continued(tmp_path) == OLD
     take(Store(tmp_path))
     assert names(tmp_path) == ["LATEST", "ckpt-000001", "ckpt-000003"]
+
+
+@pytest.mark.parametrize("forgotten", [True, False])
+def test_what_was_never_published_is_not_climbed_down_to(tmp_path, forgotten):
+    """Also when the publish that left it behind dies before its prune, and is damaged then."""
+    store = Store(tmp_path)
+    take(store, OLD)
+    if forgotten:
+        (tmp_path / "LATEST").unlink()
+    with pytest.raises(LockedError):
+        Store(tmp_path, confirm=taken_over).publish(draft(store, NEW))
+    later = draft(Store(tmp_path))
+    Store(tmp_path).publish(later)
+    (tmp_path / "ckpt-000003/collection.json").write_text("")
+    assert continued(tmp_path) == (None if forgotten else OLD)
+    take(Store(tmp_path))
+    assert names(tmp_path) == ["LATEST", *([] if forgotten else ["ckpt-000001"]), "ckpt-000004"]
 
 
 def taken_over():

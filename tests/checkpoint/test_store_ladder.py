@@ -147,6 +147,17 @@ def test_a_folder_above_the_pointer_is_not_climbed_up_to(root):
     assert find_checkpoint(root).checkpoint.collection.continued == FIRST
 
 
+def test_a_checkpoint_of_another_input_is_passed_over(root):
+    same, other = "01" * 32, "02" * 32
+    assert find_checkpoint(root, input_sha256=same).checkpoint.collection.continued == SECOND
+    rewrite(root, input_sha256=other)
+    rung = Store(root).find(input_sha256=same)
+    assert rung.checkpoint.collection.continued == FIRST
+    assert "ckpt-000002 was passed over: it was taken of another input" in str(rung.skipped[0])
+    assert find_checkpoint(root).checkpoint.collection.continued == SECOND
+    assert find_checkpoint(root, input_sha256="03" * 32).checkpoint is None
+
+
 def rewrite(root, **changes):
     """Another collection.json that LATEST means: what a stranger, or a newer version, may have written."""
     path = root / "ckpt-000002/collection.json"

@@ -60,10 +60,11 @@ def read_latest(root: Path) -> Latest | None:
     return latest
 
 
-def find_checkpoint(root: Path) -> Rung:
+def find_checkpoint(root: Path, *, input_sha256: str | None = None) -> Rung:
     """Climb down from LATEST. Without LATEST there is no checkpoint, whatever folders lie about.
 
-    Below a LATEST that can be read only lower numbers count: a folder above it was never published.
+    Below a LATEST that can be read only lower numbers count: a folder above it was never published. With
+    `input_sha256` a checkpoint of another input is passed over: its rollout ids mean other rows.
     """
     skipped: list[Skipped] = []
     latest = None
@@ -71,15 +72,20 @@ def find_checkpoint(root: Path) -> Rung:
         latest = read_latest(root)
         if latest is None:
             return Rung(None)
-        return Rung(read_whole(root / folder_name(latest.sequence), named=latest))
     except (DamageError, StorageError) as damage:
-        skipped.append(Skipped(LATEST if latest is None else folder_name(latest.sequence), str(damage)))
-    for sequence, folder in reversed(_folders(root)):
-        if latest is None or sequence < latest.sequence:
-            try:
-                return Rung(read_whole(folder), tuple(skipped))
-            except DamageError as damage:
-                skipped.append(Skipped(folder.name, str(damage)))
+        skipped.append(Skipped(LATEST, str(damage)))
+    for folder in _rungs(root, latest):
+        named = latest if latest is not None and folder.name == folder_name(latest.sequence) else None
+        try:
+            whole = read_whole(folder, named=named)
+        except DamageError as damage:
+            skipped.append(Skipped(folder.name, str(damage)))
+            continue
+        if input_sha256 in {None, whole.collection.input_sha256}:
+            return Rung(whole, tuple(skipped))
+        skipped.append(
+            Skipped(folder.name, "it was taken of another input file, or of this one before it changed")
+        )
     return Rung(None, tuple(skipped))
 
 
@@ -92,6 +98,15 @@ def episodes_named(root: Path) -> Iterator[EpisodeId]:
             continue
         yield from collection.continued
         yield from collection.restarted
+
+
+def _rungs(root: Path, latest: Latest | None) -> Iterator[Path]:
+    """What LATEST names, there or not, and the folders below it; all, where nobody knows what it named."""
+    if latest is not None:
+        yield root / folder_name(latest.sequence)
+    for sequence, folder in reversed(_folders(root)):
+        if latest is None or sequence < latest.sequence:
+            yield folder
 
 
 def _folders(root: Path) -> list[tuple[int, Path]]:

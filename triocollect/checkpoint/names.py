@@ -15,8 +15,8 @@ MODE: Final = 0o600  # a file of ours may hold what users asked and models said
 FOLDER_MODE: Final = 0o700
 
 _FOLDER: Final = re.compile(r"ckpt-([0-9]{6}|[1-9][0-9]{6,11})")
-# Drafts that whoever holds the lock may be writing right now; the next collector writes over them anyway.
-_LIVE_DRAFTS: Final = frozenset({".dispatched.jsonl.tmp", ".collector.pid.tmp", ".collector.lock.tmp"})
+_REST: Final = re.compile(rf"\.(?:trash|tmp)-{_FOLDER.pattern}")
+_DRAFT: Final = re.compile(rf"\.{LATEST}\.tmp|{LATEST}\..+\.tmp")
 
 
 def folder_name(sequence: int) -> str:
@@ -70,10 +70,12 @@ def numbers_seen(root: Path) -> Iterator[int]:
 
 
 def is_rest(path: Path) -> bool:
-    """Whether this is what a writer that died left behind: a temporary of ours."""
-    name = path.name
-    if path.is_symlink() or name in _LIVE_DRAFTS:
+    """Whether this is what a writer that died left behind: a temporary of ours, by its exact name.
+
+    Drafts of the lock's holder are none: they may be at work, and the next collector writes over them.
+    """
+    if path.is_symlink():
         return False
-    if name.startswith((TRASH, ".tmp-")):
-        return True
-    return path.is_file() and name.endswith(".tmp") and name.startswith((LATEST, "."))
+    return _REST.fullmatch(path.name) is not None or (
+        _DRAFT.fullmatch(path.name) is not None and path.is_file()
+    )

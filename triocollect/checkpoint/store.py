@@ -64,16 +64,22 @@ class Store:
         self._never_second: Final = set[int]()  # damaged, or never published: not to be kept beside LATEST's
         self._may_prune = True
 
-    def find(self) -> Rung:
-        """What a restart continues from. Remembers what was damaged, so that a prune keeps none of it."""
-        rung = find_checkpoint(self.root)
+    def find(self, *, input_sha256: str | None = None) -> Rung:
+        """What a restart continues from. Remembers what was passed over, so that a prune keeps none of it.
+
+        With `input_sha256` a checkpoint of another input is passed over.
+        """
+        rung = find_checkpoint(self.root, input_sha256=input_sha256)
         numbers = (sequence_of(skipped.name) for skipped in rung.skipped)
         self._never_second.update(number for number in numbers if number is not None)
         return rung
 
     def next_sequence(self, floor: int = 0) -> int:
         """A number above every one in the directory, every one given out here, and `floor`."""
-        latest = self._latest()
+        try:
+            latest = self._latest()
+        except StorageError:  # the folders tell; what is wrong with LATEST shows when it is to move
+            latest = None
         used = [floor, self._highest, *numbers_seen(self.root), 0 if latest is None else latest.sequence]
         self._highest = max(used) + 1
         return self._highest
@@ -99,9 +105,8 @@ class Store:
         latest = Latest(collection.checkpoint_id, collection.sequence, hashlib.sha256(data).hexdigest())
         replace(folder / COLLECTION, data, mode=MODE)
         self._confirm()
-        unpublished = self._unpublished(collection.sequence)
+        self._set_aside(self._unpublished(collection.sequence))
         unsynced = self._point_at(latest)
-        self._never_second.update(unpublished)
         self._may_prune = unsynced is None
         return Publication(latest, size, unsynced)
 
@@ -151,10 +156,22 @@ class Store:
         """Folders that LATEST has never named, as far as can be told."""
         try:
             latest = read_latest(self.root)
-        except DamageError:
+        except (DamageError, StorageError):
             return set()
         above = -1 if latest is None else latest.sequence
         return {other for other in checkpoint_folders(self.root) if other > above and other != sequence}
+
+    def _set_aside(self, unpublished: Iterable[int]) -> None:
+        """Keep these from being taken for published ones when LATEST names a higher number.
+
+        A restart that passes LATEST's own folder over would climb down to them, also to those of a run that
+        was forgotten. The next prune deletes them.
+        """
+        for sequence in unpublished:
+            folder = self.root / folder_name(sequence)
+            self._never_second.add(sequence)
+            with contextlib.suppress(StorageError):
+                move(folder, self.root / f"{TRASH}{folder.name}")
 
     def _point_at(self, latest: Latest) -> str | None:
         """Move LATEST; why that is not durable, where it moved and could not be synced."""
