@@ -54,3 +54,20 @@ def test_what_was_sent_and_brought_no_answer_is_retired():
 def test_a_row_that_replied_is_never_named_in_a_retire():
     assert planned((), highest=2, sent=2, replied=2).to_retire == {}
     assert planned((), highest=2, replied=2).to_retire == {}
+
+
+def test_after_lines_of_the_log_were_lost_no_row_goes_on_below_the_floor():
+    rows = {"0-0": Tried(key=KEY, highest=1, sent=1)}
+    assert plan([ROW], rows, floor=5).becoming == {KEY: EpisodeId("0-0", 5)}
+    assert plan([ROW], rows, floor=1).becoming == {KEY: EpisodeId("0-0", 2)}
+
+
+def test_after_lines_of_the_log_were_lost_everything_below_the_floor_is_retired():
+    def retired(**tried):
+        return plan([], {"0-0": Tried(key=KEY, **tried)}, floor=5).to_retire.get(KEY)
+
+    assert retired(highest=1, sent=1) == EpisodeId("0-0", 4)
+    assert retired(highest=1) == EpisodeId("0-0", 4)
+    assert retired(highest=1, sent=1, replied=1) == EpisodeId("0-0", 4)
+    assert retired(highest=7, sent=7) == EpisodeId("0-0", 7)
+    assert retired(highest=5, sent=5, replied=5) is None

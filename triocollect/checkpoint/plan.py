@@ -37,11 +37,12 @@ class Plan(msgspec.Struct, frozen=True):
         }
 
 
-def plan(continued: Iterable[EpisodeId], tried: Mapping[str, Tried]) -> Plan:
+def plan(continued: Iterable[EpisodeId], tried: Mapping[str, Tried], *, floor: int = 0) -> Plan:
     """From a checkpoint's episodes and what is known of unfinished rows, by rollout id.
 
     A row that failed with an answer after the checkpoint starts from its input. An attempt that was sent, or
-    installed, and brought no answer is retired before the row is sent again.
+    installed, and brought no answer is retired before the row is sent again. No row goes on as an attempt
+    below `floor`: above 0, lines of the dispatch log are lost, and all below it may have been sent.
     """
     restored: dict[RowKey, RestoredEpisode] = {}
     left_out: dict[EpisodeId, str] = {}
@@ -52,11 +53,16 @@ def plan(continued: Iterable[EpisodeId], tried: Mapping[str, Tried]) -> Plan:
         elif row.replied is not None and row.replied >= episode.attempt:
             left_out[episode] = f"attempt {row.replied} failed with an answer since"
         else:
-            becomes = 1 + max(row.highest, episode.attempt)
+            becomes = max(floor, 1 + max(row.highest, episode.attempt))
             restored[row.key] = RestoredEpisode(episode.rollout_id, episode.attempt, becomes=becomes)
     to_retire = {
-        row.key: EpisodeId(rollout_id, row.sent)
+        row.key: EpisodeId(rollout_id, last)
         for rollout_id, row in tried.items()
-        if row.sent is not None and (row.replied is None or row.replied < row.sent)
+        if (last := max(_or_none(row.sent), floor - 1)) > _or_none(row.replied)
     }
     return Plan(restored, left_out, to_retire)
+
+
+def _or_none(attempt: int | None) -> int:
+    """Below every attempt where there is none."""
+    return -1 if attempt is None else attempt
