@@ -118,6 +118,17 @@ async def test_a_restore_that_fails_leaves_nothing_installed_and_its_attempts_re
         assert here.air.ledger.next_attempt(KEYS[0]) == 2
 
 
+async def test_a_participant_that_restarts_after_it_has_installed_restores_nobody(tmp_path, autojump_clock):
+    async with world(tmp_path) as here:
+        await preempt(here)
+        here.network.faults["agent resume"] = [lambda: here.restart_server("agent")]
+        await restart(here)
+        assert "agent one at http://agent: restarted" in here.restoration.fault
+        assert here.restoration.restarted == tuple(CONTINUED)
+        assert here.air.ledger.restored == {}
+        assert here.air.ledger.lost == dict(zip(KEYS, CONTINUED, strict=False))
+
+
 async def test_installs_that_cannot_be_logged_are_not_made(tmp_path, autojump_clock):
     def full(_episodes):
         raise StorageError("cannot append to dispatched.jsonl", path="dispatched.jsonl")

@@ -92,6 +92,9 @@ async def _install(crew: Crew, whole: Whole, plan: Plan, manifests: dict[Partici
     await crew.coordination.end(installing)
     if patience.cancelled_caught:
         raise CheckpointError(f"the participants had not installed everything within {crew.timeout_s:g} s")
+    restarted = [str(one) for one, boot in installing.boots.items() if one.boot != boot]
+    if restarted:  # it says so in the answer to its resume, and what it had installed is gone
+        raise CheckpointError(f"{', '.join(restarted)}: restarted after it had installed its part")
 
 
 async def _let_go(crew: Crew, installing: Installing) -> None:
