@@ -171,6 +171,19 @@ async def test_nothing_in_flight_is_no_checkpoint_and_says_so(tmp_path, autojump
         assert [outcome.reason for outcome in here.outcomes] == ["no row is in flight"]
 
 
+@pytest.mark.parametrize("asked", ["before", "after"])
+async def test_a_checkpoint_that_was_asked_for_at_the_very_end_has_an_outcome(
+    tmp_path, autojump_clock, asked
+):
+    async with world(tmp_path) as here:
+        if asked == "after":
+            here.inbox.rows_done()
+        here.inbox.checkpoint("signal")
+        here.inbox.stop(trio.current_time())
+        await here.command()
+        assert [outcome.published for outcome in here.outcomes] == [False]
+
+
 async def test_the_library_hears_what_came_of_the_checkpoint_it_asked_for(tmp_path, autojump_clock):
     async with world(tmp_path) as here:
         here.fly(0)

@@ -47,6 +47,32 @@ async def test_kinds_are_closed_in_order_and_opened_in_reverse(tmp_path, autojum
         assert verbs == ["prepare", "commit", "status", "resume"]
 
 
+async def test_a_resume_that_is_answered_with_what_is_no_answer_is_owed(tmp_path, autojump_clock):
+    async with world(tmp_path) as here:
+        here.fly(0)
+        here.network.faults["agent resume"] = [httpx.Response(200, content=b"<html>")]
+        assert isinstance(await here.take(), Published)
+        assert here.coordination.owes
+        assert here.phases["agent"] == "closed"
+        await here.coordination.settle_owed()
+        assert not here.coordination.owes
+        assert here.all_open
+
+
+async def test_any_error_of_the_disk_is_no_checkpoint_and_not_the_end_of_the_run(
+    tmp_path, autojump_clock, monkeypatch
+):
+    async with world(tmp_path) as here:
+        here.fly(0)
+
+        def broken(_sequence):
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(here.store, "begin", broken)
+        assert "Input/output error" in (await here.take()).reason
+        assert here.all_open
+
+
 async def test_no_row_starts_while_a_checkpoint_is_open(tmp_path, autojump_clock):
     async with world(tmp_path) as here:
         here.fly(0, busy="agent")

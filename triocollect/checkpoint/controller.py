@@ -37,6 +37,7 @@ LONGEST_PAUSE_S: Final = 30.0
 ANOTHER_TRY: Final = 0.2  # of the grace has to be left for one
 BETWEEN_TRIES_S: Final = 1.0
 _NOTHING: Final = "no row is in flight"
+_ENDED: Final = "the run has ended"
 _NOT_BEGUN: Final = "no row was sent yet, so the checkpoint before still covers everything"
 
 
@@ -48,9 +49,11 @@ async def command(crew: Crew, inbox: Inbox) -> Ended:
     try:
         ended = await _obey(crew, inbox)
     except BaseException:
-        inbox.close("the run has ended")
+        inbox.close(_ENDED)
         raise
-    inbox.close("the run has ended")
+    if inbox.owes_word:  # who asked by a signal waits for a line
+        await record(crew, nothing_tried(_ENDED).outcome)
+    inbox.close(_ENDED)
     if ended.ending is not Ending.DONE:
         crew.air.cancel_rows()
     return ended
@@ -151,6 +154,7 @@ async def _stop(crew: Crew, inbox: Inbox, by: float, first: Taken | None = None)
         taken = await _take(crew, inbox, UnderWay(by=deadline, stop=True), "stop")
     if taken is None:
         taken = nothing_tried(_NOTHING if crew.air.ledger.sends else _NOT_BEGUN)
+        await record(crew, taken.outcome)
     inbox.taken(taken, trio.current_time())
     return Ended(Ending.INTERRUPTED if inbox.is_left else Ending.PREEMPTED, taken)
 

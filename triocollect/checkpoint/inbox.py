@@ -135,6 +135,11 @@ class Inbox:
         return order
 
     @property
+    def owes_word(self) -> bool:
+        """Whether a checkpoint was asked for that has not ended."""
+        return self.cutting or self._checkpoint is not None
+
+    @property
     def is_left(self) -> bool:
         """Whether everything is to be given up at once."""
         return self._left.is_set()

@@ -27,7 +27,7 @@ from triocollect.protocol.manifests import CheckpointOutcome, Collection, Partic
 from triocollect.protocol.messages import Committed
 
 ON_THE_WIRE_S: Final = 10.0  # the longest wait for answers that were on their way when their server closed
-LAST_WORDS_S: Final = 2.0  # for what is done even though the run ends
+LAST_WORDS_S: Final = 2.0  # to let participants go even though the run ends
 
 
 async def take_checkpoint(crew: Crew, under_way: UnderWay, why: str) -> Taken:
@@ -40,8 +40,11 @@ async def take_checkpoint(crew: Crew, under_way: UnderWay, why: str) -> Taken:
 
 
 async def record(crew: Crew, outcome: CheckpointOutcome) -> None:
-    """Where another shell waits for it. The checkpoint stands whatever comes of this."""
-    with trio.move_on_after(LAST_WORDS_S, shield=True):
+    """Where another shell waits for it. The checkpoint stands whatever comes of this.
+
+    Without a deadline, as a thread's work cannot be left: only a hung disk makes it longer than a moment.
+    """
+    with trio.CancelScope(shield=True):
         try:
             await crew.blocking(lambda: crew.record(outcome))
         except StorageError as error:
@@ -245,7 +248,7 @@ class _Taking:
     async def _in_store(self, work: Callable[[], None]) -> None:
         try:
             await self._crew.blocking(work)
-        except StorageError as error:
+        except (StorageError, OSError) as error:
             raise CheckpointError(str(error)) from error
 
     async def _tell_troubles(self, work: Callable[[], tuple[str, ...]]) -> None:
