@@ -112,7 +112,7 @@ async def test_the_token_of_a_real_control_plane_is_checked(tmp_path):
         assert TOKEN not in said
 
 
-async def test_every_problem_is_said_at_once_and_silence_ends_after_two_seconds(autojump_clock):
+async def test_every_problem_is_said_at_once_and_silence_ends_after_ten_seconds(autojump_clock):
     client = answers(
         silent="silent",
         down="refused",
@@ -129,13 +129,13 @@ async def test_every_problem_is_said_at_once_and_silence_ends_after_two_seconds(
     )
     lines = said.splitlines()
     assert len(lines) == 6
-    assert "http://silent did not say within 2 s" in lines[0]
-    assert "http://down did not say within 2 s" in lines[1]
+    assert "http://silent did not say within 10 s" in lines[0]
+    assert "http://down did not say within 10 s" in lines[1]
     assert "http://page: answered capabilities with what is no such reply" in lines[2]
     assert "start it with lifespan on" in lines[3]
     assert "speaks version 2" in lines[4]
     assert "http://gym takes no part" in lines[5]
-    assert trio.current_time() == 2
+    assert trio.current_time() == 10
 
 
 async def test_a_server_that_is_still_starting_is_asked_again(autojump_clock):

@@ -14,7 +14,7 @@ from triocollect.protocol.messages import VERSION, Capabilities, Kind, Status
 from triocollect.protocol.refusals import Code
 from triocollect.transport import Connect, Transport
 
-PATIENCE_S: Final = 2.0
+PATIENCE_S: Final = 10.0
 CONNECT_S: Final = 10.0
 MOST_REPLY_BYTES: Final = 64 << 20  # of a control call
 _AGAIN_S: Final = 0.1  # between two questions to a server that is not there yet
