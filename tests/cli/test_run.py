@@ -275,11 +275,11 @@ def test_without_a_command_the_commands_are_listed(capsys):
     assert main([]) == 0
     listed = re.findall(r"^  ([a-z]+) ", capsys.readouterr().out, re.MULTILINE)
     assert [name for name in listed if name != "triocollect"] == [
-        "aggregate", "demo", "materialize", "run", "serve", "status",
+        "aggregate", "demo", "materialize", "run", "serve", "status", "verify",
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", ["run", "materialize", "status", "aggregate", "serve", "demo"])
+@pytest.mark.parametrize("command", ["run", "materialize", "status", "verify", "aggregate", "serve", "demo"])
 def test_every_help_ends_with_examples_and_exit_codes(command, capsys):
     assert main([command, "--help"]) == 0
     page = capsys.readouterr().out

@@ -81,5 +81,6 @@ def test_the_demo_is_preempted_and_repeats_nothing(tmp_path, capsys):
     verified = msgspec.json.decode(account, type=Account)
     assert all(words in told.stdout for words in saved(verified))
     assert verified.continued == sum(attempt > 0 for _, _, attempt in keys) > 0
+    assert f"Cut and continued: {verified.continued} rows" in (tmp_path / "demo" / "second.log").read_text()
     assert verified.carried > 0
     assert (verified.restarted, verified.lost) == (0, 0)
