@@ -183,7 +183,8 @@ def _lines(verified: Verified) -> Iterator[str]:
         yield f"  {several(account.results, 'result')} with {several(account.effects, 'effect')}"
         if account.lost:
             yield f"  done for nothing, no result has them: {several(account.lost, 'effect')}"
-        yield from (f"  {words}" for words in saved(account))
+        if account.continued or account.restarted:
+            yield from (f"  {words}" for words in saved(account))
     for fact in verified.facts:
         yield f"{'yes' if fact.holds else 'NO '}  {fact.says}"
         yield from (f"       {fault}" for fault in fact.faults)
