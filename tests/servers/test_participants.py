@@ -218,6 +218,15 @@ async def test_an_answer_is_held_by_the_model_server_until_the_opening(tmp_path)
         assert rows[0].output_tokens == one.json()["usage"]["output_tokens"]
 
 
+async def test_a_caller_that_hangs_up_has_been_delivered_nothing(tmp_path):
+    async with crew(tmp_path) as all_of_them:
+        all_of_them.deployment.stop("inference", "/v1/responses")
+        model = all_of_them.deployment.apps["policy_model"]
+        sent = await hanging_up(model, ACTIVATE, {"input": "1 + 1"}, wait_all_tasks_blocked)
+        assert sent == []
+        assert all_of_them.kept()["policy_model"] == 0
+
+
 async def test_the_sending_of_an_answer_has_to_end_before_a_cut(tmp_path):
     async with crew(tmp_path) as all_of_them, trio.open_nursery() as nursery:
         begun, go = trio.Event(), trio.Event()

@@ -20,7 +20,7 @@ from triocollect.servers.model.calls import Call
 from triocollect.servers.model.capture import Capture
 from triocollect.servers.model.upstream import respond
 from triocollect.servers.peers import Connect, Peer, network
-from triocollect.servers.replies import attended, refusal, refused, retired
+from triocollect.servers.replies import Gone, attended, refusal, refused, retired
 from triocollect.servers.states import digest_of
 from triocollect.servers.taking_part import CheckpointSettings, instance_of, take_part
 
@@ -81,7 +81,8 @@ class ModelServer:
                 reply = await attended(request, self._admission, lambda: self._generate(call))
                 await self._admission.until_open()
                 work.busy(SENDING)
-                if self._keeps_account and reply.status_code == SUCCESS:
+                delivered = reply.status_code == SUCCESS and not isinstance(reply, Gone)
+                if self._keeps_account and delivered:
                     self.capture.deliver(call, bytes(reply.body))
                 await reply(scope, receive, send)
             finally:
