@@ -35,6 +35,7 @@ class Counts(Participant[CountRecord]):
         self.fails: dict[str, Exception] = {}
         self.install_waits: anyio.Event | None = None
         self.stop_waits: anyio.Event | None = None
+        self.clear_waits: anyio.Event | None = None
         self.restarts: list[EpisodeId] = []
         self.kept_keys: list[str] = []
 
@@ -110,6 +111,8 @@ class Counts(Participant[CountRecord]):
 
     async def clear(self):
         self.note("clear")
+        if self.clear_waits is not None:
+            await self.clear_waits.wait()
         self.counts.clear()
         self.unclaimed.clear()
 

@@ -93,6 +93,44 @@ async def test_another_directorys_run_finds_a_clean_server_when_nothing_is_live(
         assert await caller.add(TWO) == 1
 
 
+async def test_what_an_earlier_run_left_is_cleared_again_when_that_failed(tmp_path):
+    async with participant(tmp_path) as caller:
+        await caller.add(ONE)
+        await caller.ok("hello", 0)
+        caller.counts.fails["clear"] = RuntimeError("stuck")
+        for _ in range(2):
+            assert await caller.refused("hello", 0, run="r2", epoch=2) == "coordinator_unavailable"
+        assert await caller.refused("prepare", 1, run="r2", epoch=3) == "coordinator_unavailable"
+        caller.counts.fails.clear()
+        await caller.ok("hello", 0, run="r2", epoch=3)
+        assert caller.counts.counts == {}
+        await caller.ok("hello", 0, run="r2", epoch=4)
+        assert caller.counts.heard.count("clear") == 4
+
+
+async def test_nothing_is_answered_before_what_an_earlier_run_left_is_cleared(tmp_path):
+    async with participant(tmp_path) as caller:
+        await caller.add(ONE)
+        await caller.ok("hello", 0)
+        caller.counts.clear_waits = anyio.Event()
+        late = await caller.refused("hello", 0, run="r2", epoch=2, budget_ms=0)
+        assert late == "deadline_exceeded"
+        answers = []
+
+        async def call(verb, epoch):
+            answers.append((await caller.post(verb, 0, run="r2", epoch=epoch))[1].get("code", "done"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call, "hello", 2)
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(call, "hello", 3)
+            await anyio.wait_all_tasks_blocked()
+            assert answers == []
+            caller.counts.clear_waits.set()
+        assert sorted(answers) == ["done", "stale_epoch"]
+        assert (caller.counts.counts, caller.counts.heard.count("clear")) == ({}, 1)
+
+
 async def test_data_requests_of_an_older_epoch_or_another_run_are_refused(tmp_path):
     async with participant(tmp_path) as caller:
         await caller.ok("hello", 0, epoch=3)

@@ -50,6 +50,8 @@ class Calls(Generic[R]):
     def __init__(self, standing: Standing[R]) -> None:
         self.standing: Final = standing
         self._retires: Final[dict[frozenset[EpisodeId], Errand[Retired]]] = {}
+        self._unclean = False  # an earlier run's state is still here, wholly or in part
+        self._clearing: Errand[None] | None = None
 
     async def answer(self, call: Call, arrival: float) -> Answer | Refuse:
         """Carry out a call that arrived at `arrival` (seconds of `anyio.current_time`) within its budget."""
@@ -73,12 +75,16 @@ class Calls(Generic[R]):
         while True:
             standing.expire()
             refused = standing.operations.meet(call, live=standing.hooks.live())
-            if refused is None and standing.operations.is_new(call):
-                refused = await self._take_over(call)
             if refused is not None:
                 return refused
+            if standing.operations.is_new(call):
+                self._take_over(call)
             if standing.phase is Phase.RESTORING and standing.unwanted:
                 await self._install_ended()
+                continue
+            if self._unclean:
+                if (failed := await self._cleared()) is not None:
+                    return failed
                 continue
             match standing.operations.judge(call, standing.phase):
                 case EndOlderThenAct(event):
@@ -88,16 +94,24 @@ class Calls(Generic[R]):
                 case verdict:
                     return verdict
 
-    async def _take_over(self, call: Call) -> Refuse | None:
+    def _take_over(self, call: Call) -> None:
         standing = self.standing
         standing.end(Event.HIGHER_EPOCH)
         other = standing.operations.take_over(call)
         standing.admission.run, standing.admission.epoch = call.run, call.epoch
-        if not other:
-            return None
-        standing.admission.marks.clear()
-        cleared = await standing.errand(standing.hooks.clear).result()
-        return cleared if isinstance(cleared, Refuse) else None
+        if other:
+            standing.admission.marks.clear()
+            self._unclean = True
+
+    async def _cleared(self) -> Refuse | None:
+        """Wait until nothing of an earlier run is left; a clearing that failed is begun again."""
+        if self._clearing is None or self._clearing.done:
+            self._clearing = self.standing.errand(self._clear)
+        return await self._clearing.result()
+
+    async def _clear(self) -> None:
+        await self.standing.hooks.clear()
+        self._unclean = False
 
     async def _install_ended(self) -> None:
         assert self.standing.install is not None
