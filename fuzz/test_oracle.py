@@ -1,0 +1,103 @@
+"""The oracle says nothing of two lives that are equal to one, and names each flaw that is planted in them."""
+
+import msgspec
+import pytest
+from attrs import evolve
+
+from fuzz.account import Call, Effect, Life, Line
+from fuzz.boundaries import Boundary, Checkpoint, State, Verdict
+from fuzz.oracle import Whole, judge
+
+WHOLES = {"0-0": Whole(changes=(3, -1), calls=4, tokens=7, reward=1.0)}
+START, AT_10, AT_9 = State(7, 7, 0), State(7, 10, 1), State(7, 9, 2)
+
+
+def effect(attempt, name, amount, state):
+    return Effect("0-0", attempt, name, msgspec.Raw(msgspec.json.encode({"amount": amount})), state)
+
+
+def calls(key, *tokens):
+    return {key: [Call(key, finished=True, output_tokens=each) for each in tokens]}
+
+
+RESULT = Line(0, 0, attempt=1, reward=1.0, start_value=7, final_value=9, effects=2)
+KEPT = Boundary(0, AT_10, None, 1, 1)
+
+STOPPED = Life(
+    code=75,
+    sent={"0-0": [0]},
+    effects={"0-0": [effect(0, "seed", 0, START), effect(0, "increment", 3, AT_10)]},
+    calls=calls("0-0", 1, 1),  # the second was under way
+    checkpoint=Checkpoint("c", 2, {"0-0": KEPT}),
+    published="c",
+)
+DONE = Life(
+    code=0,
+    lines=(RESULT,),
+    acknowledged=frozenset({"0-0-a1"}),
+    sent={"0-0": [1, 1]},  # installed, and sent
+    effects={"0-0": [effect(1, "decrement", 1, AT_9)]},
+    calls=calls("0-0-a1", 1, 1, 4),
+    checkpoint=STOPPED.checkpoint,
+    published="c",
+)
+
+
+def keeping(**other):
+    return Checkpoint("c", 2, {"0-0": evolve(KEPT, **other)})
+
+
+FLAWS = {
+    "0-0-a1: the seed changed: begun anew after 1 effects": (
+        STOPPED,
+        evolve(DONE, effects={"0-0": [effect(1, "seed", 0, START), *DONE.effects["0-0"]]}),
+    ),
+    "0-0-a1: effect 1 follows effect 1: repeated": (
+        STOPPED,
+        evolve(DONE, effects={"0-0": [effect(1, "increment", 3, AT_10), *DONE.effects["0-0"]]}),
+    ),
+    "0-0-a1: 1 effects, of 2": (STOPPED, evolve(DONE, effects={})),
+    "0-0-a1: 5 calls, 8 tokens; the row takes 4 and 7": (
+        STOPPED,
+        evolve(DONE, calls=calls("0-0-a1", 1, 1, 1, 4)),
+    ),
+    "the stop's checkpoint keeps 1 calls of 3: more than one is lost": (
+        evolve(STOPPED, calls=calls("0-0", 1, 1, 1)),
+        DONE,
+    ),
+    "the stop's checkpoint keeps State(seed=7, value=7, effects=0), and State(seed=7, value=10": (
+        evolve(STOPPED, checkpoint=keeping(state=START)),
+        DONE,
+    ),
+    "the checkpoint keeps State(seed=8, value=10, effects=1), which never was": (
+        evolve(STOPPED, checkpoint=keeping(state=State(8, 10, 1))),
+        DONE,
+    ),
+    "the checkpoint keeps 3 calls, and 2 were made": (evolve(STOPPED, checkpoint=keeping(calls=3)), DONE),
+    "effects although it was judged": (
+        evolve(STOPPED, checkpoint=keeping(state=None, verdict=Verdict(7, 10, 1))),
+        DONE,
+    ),
+    "0-0: attempt 0 was used before": (STOPPED, evolve(DONE, sent={"0-0": [0, 1]})),
+    "0-0: attempts go back": (STOPPED, evolve(DONE, sent={"0-0": [2, 1]})),
+    "0-0-a1 ran, and no log says": (STOPPED, evolve(DONE, sent={})),
+    "0-0 was sent although it had a result": (evolve(STOPPED, lines=(RESULT,)), DONE),
+    "0-0 has more than one result": (STOPPED, evolve(DONE, lines=(RESULT, RESULT))),
+    "0-0 has no result": (STOPPED, evolve(DONE, lines=())),
+    "0-0-a1 was acknowledged and is not written": (STOPPED, evolve(DONE, lines=())),
+    "lines of the output are gone": (evolve(STOPPED, lines=(RESULT,)), evolve(DONE, lines=())),
+    "LATEST went back": (STOPPED, evolve(DONE, checkpoint=None)),
+    "the result says": (STOPPED, evolve(DONE, lines=(msgspec.structs.replace(RESULT, final_value=10),))),
+    "the reward is 0.0": (STOPPED, evolve(DONE, lines=(msgspec.structs.replace(RESULT, reward=0.0),))),
+    "more than two": (evolve(STOPPED, rests=("more than two checkpoints are kept",)), DONE),
+    "damaged": (evolve(STOPPED, faults=("LATEST leads to something damaged",)), DONE),
+}
+
+
+def test_a_rollout_that_went_on_is_equal_to_one_that_nobody_interrupted():
+    assert judge([STOPPED, DONE], WHOLES) == []
+
+
+@pytest.mark.parametrize("told", FLAWS)
+def test_each_flaw_is_named(told):
+    assert any(told in what for what in judge(FLAWS[told], WHOLES)), judge(FLAWS[told], WHOLES)

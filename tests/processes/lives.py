@@ -1,0 +1,93 @@
+"""A run on the embedded deployment over several lives, each looked at by a witness when it is over."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from fuzz.account import Witness
+from tests.processes.commands import lines_in, until
+from triocollect.deployment import datasets
+
+MORTAL = Path(__file__).with_name("mortal.py")
+PATIENCE_S = 120.0  # the machine may be busy
+
+
+class Lives:
+    """Rows of the counter in a folder; a life is one process, and over before the next begins."""
+
+    def __init__(self, folder, *, rows=20, tokens_per_s=None):
+        self.folder, self.pid_file = folder, folder / "ckpt/collector.pid"
+        self._witness = Witness(folder)
+        self._environment = {**os.environ, "TRIOCOLLECT_EFFECTS_DIR": str(folder / "accounts")}
+        if tokens_per_s is not None:
+            self._environment["TRIOCOLLECT_TOKENS_PER_S"] = str(tokens_per_s)
+        files = ["-o", folder / "out.jsonl", "--checkpoint-dir", folder / "ckpt"]
+        rows = ["-i", datasets.path("counter"), "--limit", rows, "-c", "8"]
+        self._words = [str(word) for word in ("run", *rows, *files, "--progress", "none")]
+
+    @property
+    def seen(self):
+        """What the witness saw, life by life."""
+        return self._witness.lives
+
+    def live(self, act=lambda _: None, *, dies_at=None):
+        """One life, in which `act` may signal the process; what it left, and its words.
+
+        `dies_at`: see mortal.py.
+        """
+        program = ["-m", "triocollect"] if dies_at is None else [MORTAL, str(dies_at)]
+        read_end, write_end = os.pipe()
+        acknowledged = []
+        listener = threading.Thread(target=_listen, args=(read_end, acknowledged))
+        listener.start()
+        run = subprocess.Popen(
+            [sys.executable, *program, *self._words],
+            env={**self._environment, "TRIOCOLLECT_ACK_FD": str(write_end)},
+            pass_fds=[write_end],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        os.close(write_end)
+        try:
+            act(run)
+            words, _ = run.communicate(timeout=PATIENCE_S)
+        finally:
+            run.kill()
+            run.wait()
+            listener.join()
+        assert until(lambda: not self.servers(), 15), "a server outlived its run"
+        assert "Traceback" not in words
+        return self._witness.look(run.returncode, acknowledged), words
+
+    def after(self, effects, then):
+        """An `act`: wait for so many more effects in the environment, then do something to the process."""
+        account = self.folder / "accounts/counter.jsonl"
+        before = lines_in(account)
+
+        def act(run):
+            assert until(lambda: run.poll() is not None or lines_in(account) >= before + effects, PATIENCE_S)
+            then(run)
+
+        return act
+
+    def servers(self):
+        """Processes of this folder's deployments that still run."""
+        mark = f"TRIOCOLLECT_EFFECTS_DIR={self.folder}/accounts".encode()
+        return [process for process in Path("/proc").glob("[0-9]*") if _serves(process, mark)]
+
+
+def _listen(read_end, acknowledged):
+    with os.fdopen(read_end) as lines:
+        acknowledged.extend(line.strip() for line in lines)
+
+
+def _serves(process, mark):
+    try:
+        is_server = b"triocollect.servers" in (process / "cmdline").read_bytes()
+        return is_server and mark in (process / "environ").read_bytes()
+    except OSError:
+        return False
