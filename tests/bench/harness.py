@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -68,14 +68,19 @@ class Usage(NamedTuple):
 class Child:
     """A process that is measured while it runs. Its output goes to a file, shown when it fails."""
 
-    def __init__(self, command: Sequence[str], log: Path) -> None:
+    def __init__(self, command: Sequence[str], log: Path, settings: Mapping[str, str]) -> None:
         self.command, self.log = tuple(command), log
         self._usage: Usage | None = None
         self._peak_rss_bytes = 0
         self._began = time.perf_counter()
         with log.open("wb") as out:
             self._process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=ROOT, env=environment()
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                cwd=ROOT,
+                env={**environment(), **settings},
             )
         self._pidfd = os.pidfd_open(self._process.pid)
 
@@ -87,15 +92,20 @@ class Child:
                 self._reap()
         return self._usage is not None
 
-    def wait(self, deadline_s: float = DEADLINE_S) -> Usage:
-        """What it took until it ended by itself. Raises BenchError where it failed or hung."""
+    def wait(self, deadline_s: float = DEADLINE_S, codes: Collection[int] = (0,)) -> Usage:
+        """What it took until it ended by itself. Raises BenchError where it ended otherwise, or hung."""
         while not self.ended(SAMPLE_S):
             if time.perf_counter() - self._began > deadline_s:
                 raise BenchError(f"{shlex.join(self.command)} still runs after {deadline_s:.0f} s")
         assert self._usage is not None
-        if self._usage.exit_code != 0:
+        if self._usage.exit_code not in codes:
             raise BenchError(self.words(f"ended with {self._usage.exit_code}"))
         return self._usage
+
+    def terminate(self) -> None:
+        """Send SIGTERM to a process that has not ended."""
+        if self._usage is None:
+            self._process.terminate()
 
     def kill(self) -> Usage:
         """What it took until now. Does nothing to a process that has ended."""
@@ -127,11 +137,13 @@ class Child:
 
 
 @contextmanager
-def started(command: Sequence[str], log: Path) -> Iterator[Child]:
-    """A process that does not outlive the block."""
+def started(
+    command: Sequence[str], log: Path, settings: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Child]:
+    """A process that does not outlive the block; `settings`: what its environment has beside the usual."""
     with ExitStack() as owned:
         with _signals_wait():
-            child = Child(command, log)
+            child = Child(command, log, settings)
             owned.callback(child.kill)
         yield child
 
