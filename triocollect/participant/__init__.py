@@ -7,7 +7,8 @@ and says what is under way for as long as a checkpoint must not cut it; where it
 next step needs, it stands at a *boundary* and can be cut.
 
 **2. Hooks**: how the state at the boundaries is written down and taken up again. `Participant` answers
-whatever the admission knows by itself.
+whatever the admission knows by itself. Its `mode` is "restart_only" until you say otherwise: whoever was
+served is told as a restart, which a continued run plays anew.
 
 **3. A `ControlPlane`** around the application, which speaks the protocol under `/checkpoint/v1`. The
 server's lifespan has to be on: a write that outlasts its call lives in it.

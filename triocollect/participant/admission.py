@@ -95,6 +95,7 @@ class Admission:
         self.run: str | None = None
         self.epoch = 0
         self.end_of_lease: Callable[[], None] = self.open  # the control plane puts its abort here
+        self.on_entry: Callable[[EpisodeId], None] | None = None  # a participant that notes whom it serves
         self._reopened: anyio.Event | None = None  # None while open
         self._changed: anyio.Event | None = None  # somebody waits for a change
 
@@ -136,6 +137,8 @@ class Admission:
     def enter(self, episode: EpisodeId | None, why: str | None) -> Work:
         """Admit a piece of work, to be used in a `with`: blocking because of `why`, or resting (None)."""
         self.served = True
+        if episode is not None and self.on_entry is not None:
+            self.on_entry(episode)
         return Work(self, episode, why)
 
     async def admit(

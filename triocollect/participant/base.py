@@ -10,19 +10,23 @@ from triocollect.protocol.messages import Kind, Mode, PrepareReport
 
 
 class Participant(Generic[R]):
-    """A server whose work goes through one `Admission` and that holds no state: nothing to export.
+    """A server whose work goes through one `Admission`, and of which nothing can be captured.
 
-    With state, override `export`, `install`, `discard`, `restored_pending`, `stop`, `forget` and `clear`;
-    `stop` calls this one first and frees what is left.
+    As it is, every episode that was served begins anew after a restart: it is reported until it is stopped,
+    forgotten or said to be `freed`; who overrides `stop`, `forget` or `clear` calls the one here first.
+    A server that keeps nothing sets `mode` to "stateless". One that can write its state down sets it to
+    "exported" and overrides these three, `export`, `install`, `discard` and `restored_pending`.
     """
 
-    mode: Mode = "stateless"
+    mode: Mode = "restart_only"  # what cannot be captured is never taken for captured by an oversight
 
     def __init__(self, kind: Kind, instance: str, admission: Admission, record_type: type[R]) -> None:
         self.kind: Kind = kind
         self.instance = instance
         self.record_type = record_type
         self.admission: Final = admission
+        self._not_captured: set[EpisodeId] = set()
+        admission.on_entry = self._entered
 
     def close(self) -> None:
         """Nothing beyond the admission's own closing."""
@@ -31,8 +35,8 @@ class Participant(Generic[R]):
         """Nothing beyond the admission's own opening."""
 
     def report(self) -> PrepareReport:
-        """What the admission knows."""
-        return self.admission.report()
+        """What the admission knows, and whom a restart plays again."""
+        return self.admission.report(self._not_captured)
 
     async def settle(self) -> None:
         """Wait for a change in the admission."""
@@ -60,12 +64,23 @@ class Participant(Generic[R]):
     async def stop(self, episodes: Sequence[EpisodeId]) -> None:
         """Cancel the work of these attempts and wait until it is gone."""
         await self.admission.stop(episodes)
+        through = {episode.rollout_id: episode.attempt for episode in sorted(episodes)}
+        self._not_captured = {
+            one for one in self._not_captured if one.attempt > through.get(one.rollout_id, -1)
+        }
+
+    def freed(self, episode: EpisodeId) -> None:
+        """Nothing is kept of this episode any more: the server's own word, for when it ends a session."""
+        self._not_captured.discard(episode)
 
     def forget(self, rollout_ids: Sequence[str]) -> None:
-        """Nothing to free."""
+        """Nothing to free but who was served."""
+        finished = frozenset(rollout_ids)
+        self._not_captured = {one for one in self._not_captured if one.rollout_id not in finished}
 
     async def clear(self) -> None:
-        """Nothing to free."""
+        """Nothing to free but who was served."""
+        self._not_captured.clear()
 
     def live(self) -> bool:
         """Whether work is under way."""
@@ -78,3 +93,7 @@ class Participant(Generic[R]):
     def restored_pending(self) -> int:
         """Nothing is ever installed."""
         return 0
+
+    def _entered(self, episode: EpisodeId) -> None:
+        if self.mode == "restart_only":
+            self._not_captured.add(episode)

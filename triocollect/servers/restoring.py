@@ -6,15 +6,16 @@ from typing import Generic, TypeVar
 from triocollect.participant import Admission, Participant
 from triocollect.participant.hooks import R
 from triocollect.protocol.ids import EpisodeId
-from triocollect.protocol.messages import Kind, Mode
+from triocollect.protocol.messages import Kind
 
 S = TypeVar("S")
 
 
 class Restoring(Participant[R], Generic[R, S]):
-    """A participant that keeps something of each episode. A subclass exports, installs, and frees its own."""
+    """A participant that keeps something of each episode. A subclass exports, installs, and frees its own.
 
-    mode: Mode = "exported"
+    Its `mode` is the subclass's to say.
+    """
 
     def __init__(self, kind: Kind, instance: str, admission: Admission, record_type: type[R]) -> None:
         super().__init__(kind, instance, admission, record_type)
@@ -37,11 +38,13 @@ class Restoring(Participant[R], Generic[R, S]):
 
     def forget(self, rollout_ids: Sequence[str]) -> None:
         """Free what is left of these rollouts."""
+        super().forget(rollout_ids)
         finished = frozenset(rollout_ids)
         self.free(lambda name: name.rollout_id in finished)
 
     async def clear(self) -> None:
         """Free everything."""
+        await super().clear()
         self.free(lambda _name: True)
 
     def restored_pending(self) -> int:

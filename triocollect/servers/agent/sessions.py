@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from triocollect.participant import Admission, episode_of
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Record
-from triocollect.protocol.messages import PrepareReport
+from triocollect.protocol.messages import Mode, PrepareReport
 from triocollect.servers.agent.session import Session
 from triocollect.servers.restoring import Restoring
 from triocollect.servers.states import give_back, keep
@@ -17,6 +17,8 @@ from triocollect.servers.states import give_back, keep
 @final
 class AgentSessions(Restoring[Record, Session]):
     """The sessions that are open, and those that were restored and that nobody has asked for."""
+
+    mode: Mode = "exported"
 
     def __init__(self, instance: str, admission: Admission) -> None:
         super().__init__("agent", instance, admission, Record)

@@ -10,6 +10,7 @@ from triocollect.errors import StateError
 from triocollect.participant import Admission, episode_of
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Record
+from triocollect.protocol.messages import Mode
 from triocollect.protocol.refusals import Code, Refusal
 from triocollect.servers.environment.episode import STEPS, Episode
 from triocollect.servers.environment.orders import Order, task_digest
@@ -40,6 +41,8 @@ class _Restored(msgspec.Struct, frozen=True):
 @final
 class Episodes(Restoring[EpisodeRecord, _Restored]):
     """The episodes under way, and those that were restored and have not been asked for."""
+
+    mode: Mode = "exported"
 
     def __init__(self, instance: str, admission: Admission) -> None:
         super().__init__("environment", instance, admission, EpisodeRecord)

@@ -8,7 +8,7 @@ import msgspec
 from triocollect.participant import Admission, episode_of
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Record
-from triocollect.protocol.messages import PrepareReport
+from triocollect.protocol.messages import Mode, PrepareReport
 from triocollect.servers.model.calls import Call, Calls
 from triocollect.servers.model.ledger import Ledger, LedgerRow, LedgerRows
 from triocollect.servers.restoring import Restoring
@@ -31,6 +31,8 @@ class Capture(Restoring[Record, None]):
 
     `restored` names the episodes whose rows were imported and that have not called since.
     """
+
+    mode: Mode = "exported"
 
     def __init__(self, instance: str, admission: Admission) -> None:
         super().__init__("model", instance, admission, Record)

@@ -48,6 +48,7 @@ class OpenSessions(Restoring[SessionRecord, None], Generic[S]):
     def end(self, session: Session[S]) -> None:
         """Free the state of an open session."""
         self._sessions.close(session)
+        self.freed(session.episode)
 
     def free(self, gone: Callable[[EpisodeId], bool]) -> None:
         """Close the sessions of these episodes."""
