@@ -218,6 +218,39 @@ async def test_an_answer_is_held_by_the_model_server_until_the_opening(tmp_path)
         assert rows[0].output_tokens == one.json()["usage"]["output_tokens"]
 
 
+async def test_a_rollout_that_has_ended_leaves_nothing_with_any_server(tmp_path):
+    async with crew(tmp_path) as all_of_them:
+        assert (await Rollout(all_of_them, ROW).landed()).status_code == 200
+        assert set(all_of_them.kept().values()) == {0}
+
+
+async def test_a_session_closes_though_its_model_server_keeps_no_account_or_never_answers(
+    tmp_path, autojump_clock
+):
+    async def never(_request):
+        await trio.sleep_forever()
+
+    for answer in (lambda _request: httpx.Response(404), never):
+        async with crew(tmp_path) as all_of_them, all_of_them.deployment.asking("agent") as agent:
+            all_of_them.deployment.replaced["policy_model"] = answer
+            whose = {"x-rollout-id": "r"}
+            await agent.post("/v1/agent_sessions", json={"agent": "counter_agent"}, headers=whose)
+            reply = await agent.post("/v1/agent_sessions/close", json={}, headers=whose)
+            assert reply.json() == {"closed": True}
+
+
+async def test_a_checkpoint_that_is_given_up_takes_no_calls_from_what_was_not_in_it(tmp_path):
+    async with crew(tmp_path) as all_of_them:
+        async with all_of_them.deployment.asking("policy_model") as client:
+            await client.post(ACTIVATE, json={"input": "1 + 1"})
+        await all_of_them.prepare()
+        await all_of_them.commit()
+        await all_of_them.resume()
+        await all_of_them.prepare()
+        _, answers = await all_of_them.commit(EpisodeId("r"))
+        assert answers["policy_model"]["exported"] == ["r"]
+
+
 async def test_a_caller_that_hangs_up_has_been_delivered_nothing(tmp_path):
     async with crew(tmp_path) as all_of_them:
         all_of_them.deployment.stop("inference", "/v1/responses")

@@ -47,6 +47,11 @@ def model_path(episode: EpisodeId) -> str:
     return f"/ng-rollout/{episode.capture_key}/v1/responses"
 
 
+def close_path(episode: EpisodeId) -> str:
+    """Where the agent tells a model server that keeps account of calls that this episode makes no more."""
+    return f"/ng-rollout/{episode.capture_key}/close"
+
+
 def _count(header: str, said: str) -> int:
     if not (said.isascii() and said.isdigit()):
         raise ValueError(f"{header}: {said!r} is not a whole number from 0")

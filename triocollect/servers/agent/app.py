@@ -1,10 +1,11 @@
 """The agent server's routes: create a session, activate it, close it."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import msgspec
+import trio
 from msgspec import Raw
 from msgspec.structs import replace
 from starlette.applications import Starlette
@@ -12,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from triocollect.errors import PeerError
 from triocollect.participant import Admission, Work
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code, Refusal
@@ -19,10 +21,12 @@ from triocollect.servers.agent.loop import AgentPeers, run_session
 from triocollect.servers.agent.session import Finished, Session, activated, next_step
 from triocollect.servers.agent.sessions import AgentSessions
 from triocollect.servers.cookies import set_again
-from triocollect.servers.identity import episode_of, epoch_of
+from triocollect.servers.identity import close_path, episode_of, epoch_of
 from triocollect.servers.peers import Connect, Peer, network
 from triocollect.servers.replies import attended, json_reply, refusal, refused, retired, under_way
 from triocollect.servers.taking_part import CheckpointSettings, instance_of, take_part
+
+TELLING_S: Final = 2.0  # well below what an environment gives to the end of an episode's sessions
 
 
 class AgentInstance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,6 +60,7 @@ class AgentServer:
 
     def __init__(self, agents: Mapping[str, AgentPeers], checkpoint: CheckpointSettings | None) -> None:
         self._agents: Final = agents
+        self._keeps_account: Final = checkpoint is not None  # and so do the models
         self._admission: Final = Admission()
         self.sessions: Final = AgentSessions(instance_of(checkpoint, "agent"), self._admission)
         self._active: Final[set[EpisodeId]] = set()
@@ -109,7 +114,18 @@ class AgentServer:
         except ValueError as error:
             return refusal(Code.BAD_REQUEST, str(error))
         closed = episode is not None and self.sessions.end(episode)
+        if episode is not None and self._keeps_account:
+            await self._tell_models(episode)
         return json_reply({"closed": closed})
+
+    async def _tell_models(self, episode: EpisodeId) -> None:
+        """All of them, whether a session was open or not: a continued episode may only close.
+
+        One that does not hear it is told by the collector that the rollout is over.
+        """
+        for model in {around.model for around in self._agents.values()}:
+            with trio.move_on_after(TELLING_S), suppress(PeerError):
+                await model.ask(close_path(episode), b"{}", {})
 
     async def _activated(
         self, request: Request, episode: EpisodeId, epoch: int | None, body: bytes, work: Work

@@ -20,7 +20,7 @@ from triocollect.servers.model.calls import Call
 from triocollect.servers.model.capture import Capture
 from triocollect.servers.model.upstream import respond
 from triocollect.servers.peers import Connect, Peer, network
-from triocollect.servers.replies import Gone, attended, refusal, refused, retired
+from triocollect.servers.replies import Gone, attended, json_reply, refusal, refused, retired
 from triocollect.servers.states import digest_of
 from triocollect.servers.taking_part import CheckpointSettings, instance_of, take_part
 
@@ -90,6 +90,14 @@ class ModelServer:
         if work.retired and work.why != SENDING:
             await retired(asked.episode, self._admission)(scope, receive, send)
 
+    async def close(self, request: Request) -> Response:
+        """POST /ng-rollout/<capture key>/close: the episode is over. It can be repeated, and never waits."""
+        try:
+            self.capture.end(EpisodeId.parse(request.path_params["key"]))
+        except ValueError as error:
+            return refusal(Code.BAD_REQUEST, str(error))
+        return json_reply({})
+
     async def _asked(self, request: Request) -> _Asked | Response:
         body = await request.body()
         key: str | None = request.path_params.get("key")
@@ -139,6 +147,7 @@ def build_app(settings: ModelSettings, connect: Connect = network) -> Starlette:
     routes = [
         Route("/v1/responses", server, methods=["POST"]),
         Route("/ng-rollout/{key}/v1/responses", server, methods=["POST"]),
+        Route("/ng-rollout/{key}/close", server.close, methods=["POST"]),
     ]
     app = Starlette(routes=routes, lifespan=lifespan)
     take_part(app, server.capture, server.capture.admission, settings.checkpoint)

@@ -50,6 +50,11 @@ class Capture(Restoring[Record, None]):
         if call.episode is not None:
             self.ledger.commit(call.episode, _row(call, response))
 
+    def end(self, episode: EpisodeId) -> None:
+        """The episode makes no call any more, and nothing of it will be continued."""
+        self.restored.pop(episode, None)
+        self.ledger.end(episode)
+
     def report(self) -> PrepareReport:
         """`undelivered`: calls under way and responses that are held."""
         return self.admission.report(counts={"undelivered": len(self.calls.serving)})
@@ -66,8 +71,7 @@ class Capture(Restoring[Record, None]):
         self.ledger.drop(unclaimed.__contains__)
 
     def export(self, scope: frozenset[EpisodeId]) -> Sequence[Record]:
-        """The delivered calls of the scope. What is in no scope will never be continued, so its rows go."""
-        self.ledger.drop(lambda episode: episode not in scope)
+        """The delivered calls of the scope."""
         kept = {episode: LedgerRows(tuple(self.ledger.rows(episode))) for episode in sorted(scope)}
         return [
             Record(rollout_id=name.rollout_id, attempt=name.attempt, kind="model", state=keep(of))

@@ -61,6 +61,10 @@ class Ledger:
         self.undelivered += len(rows) - len(line)
         self._rows[episode] = {call_id: row for call_id, row in rows.items() if call_id in line}
 
+    def end(self, episode: EpisodeId) -> None:
+        """Forget the calls of this episode."""
+        self._rows.pop(episode, None)
+
     def drop(self, gone: Callable[[EpisodeId], bool]) -> None:
         """Forget the calls of these episodes."""
         self._rows = {episode: rows for episode, rows in self._rows.items() if not gone(episode)}
