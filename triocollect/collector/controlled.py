@@ -117,7 +117,7 @@ class Taking:
     async def take(self, gate: Gate, participants: Sequence[Candidate]) -> Control:
         """Raises UsageError, RefusedError, CheckpointError, StorageError; nothing was sent then."""
         held, path = self._held, self._held.directory.path
-        if self._outset.resumed:
+        if self._outset.resumed and self._outset.owns_checkpoints:
             await self._blocking(self._find)
         for skipped in self._rung.skipped:
             self._warn(str(skipped))
@@ -149,7 +149,9 @@ class Taking:
         return Control(held=held, crew=crew, air=air, log=log, continued=continued)
 
     def _find(self) -> None:
-        self._rung = self._held.store.find()
+        """Without regard to the input where the user accepted that it changed: it would match none."""
+        accepted = "input" in self._outset.run_file.drift
+        self._rung = self._held.store.find(input_sha256=None if accepted else self._outset.rows.input_sha256)
 
     async def _discover(self, named: Sequence[Candidate]) -> tuple[Found, ...]:
         asked = [Candidate(url) for url in self._routing.urls()]
@@ -195,7 +197,8 @@ class Taking:
         self, crew: Crew, history: History, log: DispatchLog, *, served: bool
     ) -> Continued | None:
         whole, root = self._rung.checkpoint, self._held.directory.path
-        known = planned = plan(() if whole is None else whole.collection.continued, history.tried)
+        episodes = () if whole is None else whole.collection.continued
+        known = planned = plan(episodes, history.tried, floor=history.floor)
         if not served:  # nothing of an earlier run can run on servers that have served nobody
             planned = msgspec.structs.replace(planned, to_retire={})
         if whole is None:

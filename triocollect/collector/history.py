@@ -30,7 +30,8 @@ class History:
 def history_of(rows: Iterable[Row], standing: Standing, sent: Sent, named: Iterable[EpisodeId]) -> History:
     """Put together what output, sidecar, dispatch log and checkpoints (`named` episodes) know.
 
-    Holds only rows that are left and were tried; reads `rows` once.
+    Holds only rows that are left and were tried; reads `rows` once. Where lines of the dispatch log are lost,
+    any row may have been sent below the floor, and all that are left count as tried.
     """
     used, replied = standing.used_attempts(), standing.replied_attempts()
     in_checkpoints: dict[str, int] = {}
@@ -43,6 +44,8 @@ def history_of(rows: Iterable[Row], standing: Standing, sent: Sent, named: Itera
         rollout_id, key = row.rollout_id, row.key
         attempts = (used.get(key), sent.attempts.get(rollout_id), in_checkpoints.get(rollout_id))
         known = [attempt for attempt in attempts if attempt is not None]
+        if sent.floor:
+            known.append(sent.floor - 1)
         if known:
             tried[rollout_id] = Tried(
                 key=key,

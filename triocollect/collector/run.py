@@ -20,7 +20,7 @@ from triocollect.collector.lock import LockedOutput, lock_output
 from triocollect.collector.resume import Standing
 from triocollect.collector.row_clock import RowClock
 from triocollect.collector.send import CALLERS_OWN, Dispatch, Send, to_function, to_servers
-from triocollect.collector.set_out import Outset, set_out
+from triocollect.collector.set_out import Outset, Place, set_out
 from triocollect.collector.sinks import Blocking, in_a_thread
 from triocollect.collector.whereto import Deployment, ask_head, bring_up, is_embedded, look_up
 from triocollect.config.settings import Config
@@ -135,7 +135,8 @@ async def _set_out(
     try:
         routing = None if order.dispatch is not None else await look_up(order.config, order.transport)
         output = AppendFile(locked.path, descriptor=locked.descriptor)
-        outset = set_out(order.config, output, routing, order.tell, None if held is None else held.store)
+        place = None if held is None else Place(held.store, held.directory.run)
+        outset = set_out(order.config, output, routing, order.tell, place)
     finally:
         if outset is None:
             locked.back_out()

@@ -4,18 +4,20 @@ A refusal leaves every file as it was. A kill at any point leaves a folder from 
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from attrs import frozen
+import msgspec
+from attrs import evolve, frozen
+from msgspec import UNSET
 
 from triocollect.checkpoint.directory import DISPATCHED
 from triocollect.checkpoint.names import LATEST
 from triocollect.checkpoint.store import Store
 from triocollect.collector.agreement import first_run_file, sha256_of
 from triocollect.collector.drafting import digests_of, draft_of, go_on
-from triocollect.collector.earlier import Files, continues, forget
+from triocollect.collector.earlier import Files, continues, forget, read_run_file
 from triocollect.collector.resume import Standing, max_rollout_attempts
 from triocollect.collector.sinks import ACK_VARIABLE, Sinks
 from triocollect.config.settings import Config
@@ -48,6 +50,7 @@ class Outset:
     sinks: Sinks
     rewards: RewardMean  # of the results so far
     damaged: int  # lines of earlier runs that do not count
+    owns_checkpoints: bool = True  # those in the directory are of this output
 
     def forget_metrics(self) -> None:
         """Take the aggregate file of an earlier run away."""
@@ -73,17 +76,25 @@ class _Start:
         self.tell(Note(text, "warning"))
 
 
+@frozen
+class Place:
+    """Where a run's checkpoints are, and the random id of that directory."""
+
+    store: Store
+    run: str
+
+
 def set_out(
-    config: Config, output: AppendFile, routing: Routing | None, tell: Listener, store: Store | None = None
+    config: Config, output: AppendFile, routing: Routing | None, tell: Listener, place: Place | None = None
 ) -> Outset | None:
     """Get everything ready; None where the input has no rows, and then nothing is written.
 
-    `store`: the run's checkpoints, which a fresh run forgets before anything else.
+    `place`: the run's checkpoints, which a fresh run forgets before anything else.
     `routing` is None where the caller dispatches itself. Raises UsageError and RefusedError before anything
     is changed, StorageError at any point.
     """
     files, ack_fd = Files(output.path), _ack_fd()
-    start = _Start(config, output, files, continues(config.output, files, _traces(store)), tell)
+    start = _Start(config, output, files, continues(config.output, files, _traces(place)), tell)
     draft, rows = draft_of(config, routing, files.materialized)
     try:
         for note in rows.notes:
@@ -98,25 +109,45 @@ def set_out(
         else:
             run_file = first_run_file(rows, digests_of(config, rows))
         if not start.resumed:
-            for trouble in () if store is None else store.forget():
+            for trouble in () if place is None else place.store.forget():
                 start.warn(trouble)
             forget(files, output)
+        earlier = read_run_file(files.run)[0] if start.resumed else None
+        ours = _is_ours(earlier, place, start.warn)
         _put(draft, rows, files.materialized)
-        replace(files.run, encode_file(run_file))
+        used = UNSET if place is None else place.run
+        replace(files.run, encode_file(msgspec.structs.replace(run_file, checkpoints=used)))
     except BaseException:
         draft.discard()
         raise
     failures = AppendFile(files.failures)
     try:
-        return _stand(start, run_file, rows, Sinks(output, failures, ack_fd=ack_fd))
+        outset = _stand(start, run_file, rows, Sinks(output, failures, ack_fd=ack_fd))
+        return evolve(outset, owns_checkpoints=ours)
     except BaseException:
         failures.close()
         raise
 
 
-def _traces(store: Store | None) -> list[Path]:
+def _traces(place: Place | None) -> list[Path]:
     """What only an earlier run leaves in a checkpoint directory."""
-    return [] if store is None else [store.root / LATEST, store.root / DISPATCHED]
+    return [] if place is None else [place.store.root / LATEST, place.store.root / DISPATCHED]
+
+
+def _is_ours(earlier: RunFile | None, place: Place | None, warn: Callable[[str], None]) -> bool:
+    """Whether the directory's checkpoints are of this output; says so where rows are not continued.
+
+    A run file that is gone or damaged proves nothing.
+    """
+    if earlier is None:
+        return True
+    used = None if earlier.checkpoints is UNSET else earlier.checkpoints
+    if used is not None and (place is None or place.run != used):
+        warn(
+            "this output was collected with another checkpoint directory the last time; what was in flight "
+            "is not continued from there, it starts from its input"
+        )
+    return place is None or used == place.run
 
 
 def _put(draft: Draft, rows: Materialized, place: Path) -> None:

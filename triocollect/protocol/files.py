@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 
 class RunFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,3 +21,4 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True):
     rows_sha256: str  # hex, of the materialised file's bytes
     fields: Mapping[str, str]
     drift: tuple[str, ...] = ()
+    checkpoints: str | UnsetType = UNSET  # the id of the checkpoint directory that was used last
