@@ -31,7 +31,7 @@ class Verdict(msgspec.Struct, frozen=True):
 class Boundary:
     """One rollout's. `state` is None before the seed, and when the session was closed after the `verdict`.
 
-    Calls and tokens are those that the agent knows of.
+    Calls and tokens are those that the agent knows of; once it is judged nobody need know.
     """
 
     attempt: int

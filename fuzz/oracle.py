@@ -171,17 +171,26 @@ class _Attempt:
             yield from _result(self.line, states[-1] if verdict is None else verdict, self.whole)
 
     def _of_calls(self) -> Iterator[str]:
-        had, had_tokens = (0, 0) if self.origin is None else (self.origin.calls, self.origin.tokens)
+        had, had_tokens = (0, 0) if self.origin is None else self._known(self.origin)
         calls, tokens = had + len(self.calls), had_tokens + sum(call.output_tokens for call in self.calls)
         whole = self.whole
         if self.line is not None and (calls, tokens) != (whole.calls, whole.tokens):
             yield f"{calls} calls, {tokens} tokens; the row takes {whole.calls} and {whole.tokens}"
         if calls > whole.calls:
             yield f"{calls} calls are more than the {whole.calls} that there are to make"
-        if self.kept is not None and self.kept.calls > calls:
-            yield f"the checkpoint keeps {self.kept.calls} calls, and {calls} were made"
-        if self.kept is not None and self.stopped and calls > self.kept.calls + 1:
-            yield f"the stop's checkpoint keeps {self.kept.calls} calls of {calls}: more than one is lost"
+        if self.kept is None:
+            return
+        known, _tokens = self._known(self.kept)
+        if known > calls:
+            yield f"the checkpoint keeps {known} calls, and {calls} were made"
+        if self.stopped and calls > known + 1:
+            yield f"the stop's checkpoint keeps {known} calls of {calls}: more than one is lost"
+
+    def _known(self, boundary: Boundary) -> tuple[int, int]:
+        """Calls and tokens up to a boundary; whoever was judged makes none any more."""
+        if boundary.verdict is not None:
+            return self.whole.calls, self.whole.tokens
+        return boundary.calls, boundary.tokens
 
 
 def _step(state: State | None, effect: Effect, whole: Whole) -> Iterator[str]:

@@ -94,8 +94,37 @@ FLAWS = {
 }
 
 
-def test_a_rollout_that_went_on_is_equal_to_one_that_nobody_interrupted():
-    assert judge([STOPPED, DONE], WHOLES) == []
+WHOLE_WORK = {"0-0": [*STOPPED.effects["0-0"], effect(0, "decrement", 1, AT_9)]}
+EQUAL = {
+    "stopped half way": (STOPPED, DONE),
+    "stopped when it was judged": (
+        evolve(
+            STOPPED,
+            effects=WHOLE_WORK,
+            calls=calls("0-0", 1, 1, 1, 4),
+            checkpoint=keeping(state=None, verdict=Verdict(7, 9, 2), calls=0, tokens=0),
+        ),
+        evolve(DONE, effects={}, calls={}),
+    ),
+    "killed beyond its checkpoint": (
+        evolve(STOPPED, code=-9, effects=WHOLE_WORK, calls=calls("0-0", 1, 1, 1)),
+        DONE,
+    ),
+    "killed without a checkpoint": (
+        evolve(STOPPED, code=-9, checkpoint=None, published=None),
+        evolve(
+            DONE,
+            sent={"0-0": [1]},
+            effects={"0-0": [msgspec.structs.replace(one, attempt=1) for one in WHOLE_WORK["0-0"]]},
+            calls=calls("0-0-a1", 1, 1, 1, 4),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("story", EQUAL)
+def test_a_rollout_that_went_on_is_equal_to_one_that_nobody_interrupted(story):
+    assert judge(EQUAL[story], WHOLES) == []
 
 
 @pytest.mark.parametrize("told", FLAWS)
