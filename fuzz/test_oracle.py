@@ -114,6 +114,7 @@ EQUAL = {
         evolve(STOPPED, code=-9, checkpoint=None, published=None),
         evolve(
             DONE,
+            checkpoint=None,
             sent={"0-0": [1]},
             effects={"0-0": [msgspec.structs.replace(one, attempt=1) for one in WHOLE_WORK["0-0"]]},
             calls=calls("0-0-a1", 1, 1, 1, 4),
