@@ -11,7 +11,8 @@ import time
 import pytest
 
 from fuzz.oracle import judge, uninterrupted
-from tests.processes.lives import Lives
+from tests.processes.commands import until
+from tests.processes.lives import PATIENCE_S, Lives
 
 pytestmark = pytest.mark.processes
 
@@ -52,6 +53,23 @@ def test_a_run_that_is_told_to_stop_goes_on_from_where_it_was(tmp_path, wholes, 
     assert life.code == 0, words
     assert judge(lives.seen, wholes) == []
     assert any(life.checkpoint.kept for life in lives.seen), "a stop has to meet rows in flight"
+
+
+def test_a_run_that_is_told_to_stop_as_soon_as_it_listens_still_goes_on_from_where_it_was(tmp_path, wholes):
+    lives, term = Lives(tmp_path, tokens_per_s=TOKENS_PER_S), signalled(signal.SIGTERM)
+    life, _ = lives.live(lives.after(20, term))
+    kept = life.checkpoint.kept
+
+    def act(run):
+        assert until(lambda: run.poll() is not None or lives.pid_file.exists(), PATIENCE_S)
+        term(run)
+
+    life, words = lives.live(act)
+    assert life.code == 75, words
+    assert life.checkpoint.kept.keys() >= kept.keys() - life.finished
+    life, words = lives.live()
+    assert life.code == 0, words
+    assert judge(lives.seen, wholes) == []
 
 
 def test_a_checkpoint_that_stops_nothing_repeats_nothing(tmp_path, wholes):
