@@ -1,0 +1,195 @@
+"""Live a story in one process and in simulated time, and ask the oracle all along.
+
+A death is a photograph: what is on disk at that instant is what the next life finds, and nothing that happens
+afterwards in the dead one counts.
+"""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+from pathlib import Path
+
+import trio
+import trio.testing
+
+from fuzz.simulation.network import Network, Watch
+from fuzz.simulation.oracle import Oracle
+from fuzz.simulation.servers import Servers, inline
+from fuzz.simulation.story import UNDISTURBED, Life, Story
+from triocollect.checkpoint.signals import hear
+from triocollect.collector.run import Order, run
+from triocollect.config.settings import CheckpointConfig, Config, DispatchConfig, InputConfig, OutputConfig
+from triocollect.errors import TriocollectError, reason_of
+from triocollect.transport import Client
+
+GRACE_S = 30.0
+CHECKPOINT_S = 20.0
+SLACK_S = 20.0  # to the end of a run whose grace is over
+LONGEST_S = 6 * 3600.0  # a life that lasts longer hangs
+NUMBERS = {"USR1": signal.SIGUSR1, "TERM": signal.SIGTERM, "INT": signal.SIGINT}
+
+
+class World:
+    """What outlives a life: the disk, and the oracle's memory."""
+
+    def __init__(self, root: Path, story: Story):
+        self.root, self.story = root, story
+        self.folder = root / "folder"
+        (self.folder / "effects").mkdir(parents=True)
+        write_rows(self.folder / "in.jsonl", story.rows)
+        self.oracle = Oracle(self.folder, story.rows)
+
+    def photograph(self):
+        shutil.copytree(self.folder, self.root / "photograph")
+
+    def develop(self):
+        """The disk is as it was on the photograph."""
+        shutil.rmtree(self.folder)
+        (self.root / "photograph").rename(self.folder)
+
+    def config(self, life: Life) -> Config:
+        return Config(
+            input=InputConfig(path=self.folder / "in.jsonl"),
+            output=OutputConfig(path=self.folder / "out.jsonl"),
+            dispatch=DispatchConfig(concurrency=self.story.concurrency, row_timeout_s=900.0),
+            checkpoint=CheckpointConfig(
+                dir=self.folder / "checkpoints",
+                every_s=life.every_s,
+                timeout_s=CHECKPOINT_S,
+                grace_s=GRACE_S,
+            ),
+        )
+
+
+def write_rows(path: Path, rows: int) -> None:
+    tools = [{"type": "function", "name": name} for name in ("increment", "decrement", "get_value")]
+    with path.open("w") as file:
+        for number in range(rows):
+            row = {
+                "responses_create_params": {
+                    "input": f"Add {number + 1}, then 40, then report the value.",
+                    "tools": tools,
+                },
+                "expected_change": number + 41,
+                "agent_ref": {"name": "counter_agent"},
+            }
+            file.write(json.dumps(row) + "\n")
+
+
+class Living:
+    """One life."""
+
+    def __init__(self, world: World, life: Life):
+        self.world, self.life, self.oracle = world, life, world.oracle
+        self.dead = False
+        self.syncs = 0
+        self.inbox = None
+        self.told_at: float | None = None
+        self.whole = trio.CancelScope()
+        story = world.story
+        watch = Watch(self._unless_dead(self.oracle.arrives), self._unless_dead(self.oracle.answered))
+        self.network = Network(watch, story.latency_ms / 1000, life.faults)
+        self.servers = Servers(self.network, world.folder / "effects", story.tokens_per_s)
+
+    def _unless_dead(self, tell):
+        return lambda what: None if self.dead else tell(what)
+
+    def synced(self, _descriptor):
+        """In place of os.fsync."""
+        self.syncs += 1
+        if self.life.death is not None and self.syncs == self.life.death.at_sync:
+            self.die()
+
+    def die(self):
+        if not self.dead:
+            self.world.photograph()
+            self.dead = self.network.down = True
+            self.whole.cancel()
+
+    async def live(self):
+        """To its end, whatever that is."""
+        transport = Client(connect=self.network.connect)
+        order = Order(
+            config=self.world.config(self.life),
+            transport=transport,
+            listener=self._unless_dead(self.oracle.listen),
+            blocking=inline,
+            orders=self._meet,
+            deployment=self.servers.bring_up,
+            connect=self.network.connect,
+        )
+        report = fault = None
+        try:
+            with self.whole, trio.fail_after(LONGEST_S):
+                async with trio.open_nursery() as happening:
+                    self._start(happening)
+                    report = await run(order)
+                    ended = trio.current_time()
+                    happening.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            fault = reason_of(group)
+        except TriocollectError as error:
+            fault = error
+        finally:
+            with trio.CancelScope(shield=True):
+                await transport.aclose()
+        if self.dead:
+            self.world.develop()
+        elif fault is not None:
+            if not (isinstance(fault, TriocollectError) and self.life.is_disturbed):
+                raise fault
+            self.oracle.notes.append(str(fault))
+        elif self.told_at is not None:
+            assert ended - self.told_at <= GRACE_S + SLACK_S, "the run outlasted its grace"
+        self.oracle.end(report)
+        return report
+
+    def _meet(self, inbox):
+        self.inbox = inbox
+
+    def _start(self, happening):
+        for order in self.life.orders:
+            happening.start_soon(self._at, order.at_ms, lambda order=order: self._order(order))
+        for fall in self.life.falls:
+            happening.start_soon(self._at, fall.at_ms, lambda fall=fall: self.servers.restart(fall.server))
+        if self.life.death is not None and self.life.death.at_ms is not None:
+            happening.start_soon(self._at, self.life.death.at_ms, self.die)
+
+    async def _at(self, at_ms, act):
+        await trio.sleep(at_ms / 1000)
+        act()
+
+    def _order(self, order):
+        if self.inbox is None:
+            return
+        if order.what != "USR1" and self.told_at is None:
+            self.told_at = trio.current_time()
+        hear(self.inbox, NUMBERS[order.what])
+
+
+@contextlib.contextmanager
+def _simulated(living: Living):
+    """Nothing of a life depends on this machine: its disk's syncs are ours, and so are the dice."""
+    dice = random.Random(living.oracle.life_number)  # no id is drawn in two lives
+    before = os.fsync, os.urandom
+    os.fsync, os.urandom = living.synced, dice.randbytes
+    try:
+        yield
+    finally:
+        os.fsync, os.urandom = before
+
+
+def live(root: Path, story: Story) -> Oracle:
+    """Live it and return the oracle, which has no more questions. Raises AssertionError."""
+    world = World(root, story)
+    for life in (*story.lives, UNDISTURBED):
+        clock = trio.testing.MockClock(autojump_threshold=0)
+        living = Living(world, life)
+        world.oracle.begin(living.servers, life)
+        with _simulated(living):
+            report = trio.run(living.live, clock=clock, instruments=[world.oracle.instrument])
+    world.oracle.finish(report)
+    return world.oracle
