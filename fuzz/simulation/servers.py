@@ -59,8 +59,9 @@ class Process:
             self._dead = True
             if self._network.hosts.get(self.host) == self._accept:
                 del self._network.hosts[self.host]
-            for transport in self._transports:
-                await transport.aclose()
+            with trio.CancelScope(shield=True):  # a cancelled close would leave the next ones open
+                for transport in self._transports:
+                    await transport.aclose()
 
     def die(self):
         self._dead, self.stands = True, False
