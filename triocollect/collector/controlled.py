@@ -130,13 +130,21 @@ class Taking:
         seen = (0 if header is None else header.epoch, 0 if whole is None else whole.collection.epoch)
         epoch = held.directory.raise_epoch(max(highest_epoch(found), *seen))
         log = self._start_log(history, epoch, 0 if header is None else header.sequence)
-        ledger = Ledger(history.highest(), floor=history.floor)
+        try:
+            return await self._meet(gate, found, history, log, epoch)
+        except BaseException:
+            log.close()
+            raise
+
+    async def _meet(
+        self, gate: Gate, found: Sequence[Found], history: History, log: DispatchLog, epoch: int
+    ) -> Control:
         parts = AirParts(
             gate=gate,
-            ledger=ledger,
+            ledger=Ledger(history.highest(), floor=history.floor),
             sinks=self._outset.sinks,
             log=log,
-            inbox=held.inbox,
+            inbox=self._held.inbox,
             blocking=self._blocking,
         )
         air = Air(parts)
@@ -146,7 +154,7 @@ class Taking:
         await crew.coordination.hello()
         served = any(one.status.served for one in found)
         continued = await self._restore(crew, history, log, served=served)
-        return Control(held=held, crew=crew, air=air, log=log, continued=continued)
+        return Control(held=self._held, crew=crew, air=air, log=log, continued=continued)
 
     def _find(self) -> None:
         """Without regard to the input where the user accepted that it changed: it would match none."""
