@@ -10,15 +10,18 @@ import os
 import random
 import shutil
 import signal
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import trio
 import trio.testing
 
-from fuzz.simulation.network import Network, Watch
+from fuzz.simulation.network import Network, Request, Watch
 from fuzz.simulation.oracle import Oracle
 from fuzz.simulation.servers import Servers, inline
-from fuzz.simulation.story import UNDISTURBED, Life, Story
+from fuzz.simulation.story import UNDISTURBED, Life, Moment, Story
 from triocollect.checkpoint.signals import hear
 from triocollect.collector.run import Order, run
 from triocollect.config.settings import CheckpointConfig, Config, DispatchConfig, InputConfig, OutputConfig
@@ -85,13 +88,14 @@ class Living:
     def __init__(self, world: World, life: Life):
         self.world, self.life, self.oracle = world, life, world.oracle
         self.dead = False
-        self.syncs = 0
+        self.passed: Counter[str] = Counter()
+        self.coming: dict[Moment, list[Callable[[], None]]] = defaultdict(list)
         self.inbox = None
         self.told_at: float | None = None
         self.whole = trio.CancelScope()
         story = world.story
-        watch = Watch(self._unless_dead(self.oracle.arrives), self._unless_dead(self.oracle.answered))
-        self.network = Network(watch, story.latency_ms / 1000, life.faults)
+        watch = Watch(self._unless_dead(self.oracle.arrives), self._answered)
+        self.network = Network(watch, story.latency_ms / 1000, story.control_ms / 1000, life.faults)
         self.servers = Servers(self.network, world.folder / "effects", story.tokens_per_s)
 
     def _unless_dead(self, tell):
@@ -99,9 +103,16 @@ class Living:
 
     def synced(self, _descriptor):
         """In place of os.fsync."""
-        self.syncs += 1
-        if self.life.death is not None and self.syncs == self.life.death.at_sync:
-            self.die()
+        self._pass("syncs")
+
+    def _answered(self, request: Request):
+        if request.door == "peer":
+            self._pass("answers")
+
+    def _pass(self, what: str):
+        self.passed[what] += 1
+        for act in self.coming.pop(Moment(self.passed[what], what), ()):
+            act()
 
     def die(self):
         if not self.dead:
@@ -152,14 +163,20 @@ class Living:
 
     def _start(self, happening):
         for order in self.life.orders:
-            happening.start_soon(self._at, order.at_ms, lambda order=order: self._order(order))
+            self._plan(happening, order.when, partial(self._order, order))
         for fall in self.life.falls:
-            happening.start_soon(self._at, fall.at_ms, lambda fall=fall: self.servers.restart(fall.server))
-        if self.life.death is not None and self.life.death.at_ms is not None:
-            happening.start_soon(self._at, self.life.death.at_ms, self.die)
+            self._plan(happening, fall.when, partial(self.servers.restart, fall.server))
+        if self.life.death is not None:
+            self._plan(happening, self.life.death, self.die)
 
-    async def _at(self, at_ms, act):
-        await trio.sleep(at_ms / 1000)
+    def _plan(self, happening, when: Moment, act):
+        if when.of == "ms":
+            happening.start_soon(self._after, when.at / 1000, act)
+        else:
+            self.coming[when].append(act)
+
+    async def _after(self, seconds, act):
+        await trio.sleep(seconds)
         act()
 
     def _order(self, order):
@@ -182,9 +199,13 @@ def _simulated(living: Living):
         os.fsync, os.urandom = before
 
 
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  # only how many
+
+
 def live(root: Path, story: Story) -> Oracle:
     """Live it and return the oracle, which has no more questions. Raises AssertionError."""
-    world = World(root, story)
+    world, open_before = World(root, story), open_files()
     for life in (*story.lives, UNDISTURBED):
         clock = trio.testing.MockClock(autojump_threshold=0)
         living = Living(world, life)
@@ -192,4 +213,5 @@ def live(root: Path, story: Story) -> Oracle:
         with _simulated(living):
             report = trio.run(living.live, clock=clock, instruments=[world.oracle.instrument])
     world.oracle.finish(report)
+    assert open_files() == open_before, "something is left open"
     return world.oracle

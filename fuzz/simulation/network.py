@@ -5,6 +5,7 @@ into nowhere, or is carried out by a server that never notices that its caller h
 """
 
 import contextlib
+import random
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -64,14 +65,16 @@ Accept = Callable[[trio.SocketStream], None]
 
 @define
 class Network:
-    """Hosts by name. `latency_s` passes before a request arrives and before its answer leaves."""
+    """Hosts by name. Each way takes any time up to `latency_s`, that of a control call up to `control_s`."""
 
     watch: Watch
     latency_s: float
+    control_s: float
     faults: frozenset[Fault] = frozenset()
     hosts: dict[str, Accept] = field(factory=dict)
     down: bool = False  # the machine has no power
     _passed: Counter[Door] = field(factory=Counter)
+    _dice: random.Random = field(factory=lambda: random.Random(1))
 
     async def connect(self, host: str, port: int, tls: bool) -> trio.SocketStream:  # noqa: FBT001  # see Connect
         await trio.lowlevel.checkpoint()
@@ -87,6 +90,11 @@ class Network:
         nth = self._passed[request.door]
         found = (one.how for one in self.faults if (one.door, one.nth) == (request.door, nth))
         return next(found, None)
+
+    async def travel(self, request: Request) -> None:
+        """One way."""
+        longest = self.control_s if request.door == "control" else self.latency_s
+        await trio.sleep(round(longest * self._dice.random(), 3))
 
     async def serve(self, app: Application, host: str, stream: trio.SocketStream) -> None:
         """The requests of one connection, one after the other."""
@@ -110,7 +118,7 @@ class Network:
 
     async def _carry(self, app: Application, request: Request, stream: trio.SocketStream) -> bool:
         how = self.fault(request)
-        await trio.sleep(self.latency_s)
+        await self.travel(request)
         if how == "never arrives":
             return False
         exchange = _Exchange(request, stream, self)
@@ -173,7 +181,7 @@ class _Exchange:
         self.request.reply += body
         if self._head:
             self.network.watch.answered(self.request)
-            await trio.sleep(self.network.latency_s)
+            await self.network.travel(self.request)
         if self._chunked:
             body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + (b"" if more else b"0\r\n\r\n")
         data, self._head = self._head + body, b""

@@ -95,9 +95,6 @@ class Oracle:
         elif request.path == f"{PREFIX}restore" and request.host == "counter":
             self._restore_arrives(json.loads(request.body))
 
-    def answered(self, request: Request):
-        pass
-
     def _run_arrives(self, request: Request):
         rollout_id, attempt = identity_of(json.loads(request.body))
         self.counts["continued"] += request.header(b"x-continued") == b"1"

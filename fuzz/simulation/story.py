@@ -11,10 +11,18 @@ SERVERS = ("environment", "agent", "policy_model", "inference", "counter")
 
 
 @frozen
-class Order:
-    """Somebody asks for something, so many milliseconds after the life's first second."""
+class Moment:
+    """Of a life: so many milliseconds in, at the nth answer between servers, or right before the nth sync."""
 
-    at_ms: int
+    at: int
+    of: Literal["ms", "answers", "syncs"] = "ms"
+
+
+@frozen
+class Order:
+    """Somebody asks for something."""
+
+    when: Moment
     what: Literal["USR1", "TERM", "INT"]
 
 
@@ -22,16 +30,8 @@ class Order:
 class Fall:
     """A server dies and another process takes its place."""
 
-    at_ms: int
+    when: Moment
     server: str
-
-
-@frozen
-class Death:
-    """The machine dies: so many milliseconds in, or right before the nth time that something is synced."""
-
-    at_ms: int | None = None
-    at_sync: int | None = None
 
 
 @frozen
@@ -41,7 +41,7 @@ class Life:
     orders: tuple[Order, ...] = ()
     faults: frozenset[Fault] = frozenset()
     falls: tuple[Fall, ...] = ()
-    death: Death | None = None
+    death: Moment | None = None  # of the whole machine
     every_s: float | None = None
 
     @property
@@ -60,43 +60,48 @@ class Story:
     rows: int
     concurrency: int
     tokens_per_s: float
-    latency_ms: int
+    latency_ms: int  # the longest way of a request or an answer
+    control_ms: int  # that of a control call
     lives: tuple[Life, ...] = field(factory=tuple)
 
 
-moments = st.integers(0, 6000)
+moments = st.one_of(
+    st.builds(Moment, st.integers(1, 50), st.just("answers")),
+    st.builds(Moment, st.integers(0, 4000)),
+    st.builds(Moment, st.integers(1, 100), st.just("syncs")),
+)
 ways = st.sampled_from(["never arrives", "reply lost", "unnoticed"])
 faults = st.one_of(
     st.builds(Fault, st.just("run"), st.integers(1, 8), ways),
     st.builds(Fault, st.just("control"), st.integers(1, 60), ways),
     st.builds(Fault, st.just("peer"), st.integers(1, 60), ways),
 )
-falls = st.builds(Fall, moments, st.sampled_from(SERVERS))
-deaths = st.builds(Death, at_ms=moments) | st.builds(Death, at_sync=st.integers(1, 100))
 
 
 @st.composite
 def lives(draw):
     """Most have one trouble at most: what everything happens to shows little."""
     trouble = draw(st.sampled_from(["none", "none", "faults", "falls"]))
-    end = draw(st.sampled_from(["by itself", "TERM", "INT", "death", "death"]))
-    orders = [Order(at_ms, "USR1") for at_ms in draw(st.lists(moments, max_size=2))]
+    end = draw(st.sampled_from(["TERM", "death", "TERM", "death", "INT", "by itself"]))
+    orders = [Order(moment, "USR1") for moment in draw(st.lists(moments, max_size=2))]
     if end in {"TERM", "INT"}:
-        orders += [Order(at_ms, end) for at_ms in draw(st.lists(moments, min_size=1, max_size=2))]
+        orders += [Order(moment, end) for moment in draw(st.lists(moments, min_size=1, max_size=2))]
+    falls = st.builds(Fall, moments, st.sampled_from(SERVERS))
     return Life(
-        orders=tuple(sorted(orders, key=lambda order: order.at_ms)),
+        orders=tuple(orders),
         faults=draw(st.frozensets(faults, min_size=1, max_size=3)) if trouble == "faults" else frozenset(),
         falls=tuple(draw(st.lists(falls, min_size=1, max_size=2))) if trouble == "falls" else (),
-        death=draw(deaths) if end == "death" else None,
+        death=draw(moments) if end == "death" else None,
         every_s=draw(st.sampled_from([None, None, 0.3, 2.5])),
     )
 
 
 stories = st.builds(
     Story,
-    rows=st.integers(2, 7),
+    rows=st.integers(2, 6),
     concurrency=st.sampled_from([256, 4, 2, 1]),
-    tokens_per_s=st.sampled_from([2.0, 1.0, 10.0]),
-    latency_ms=st.sampled_from([1, 0, 20]),
+    tokens_per_s=st.sampled_from([2.0, 0.5, 10.0]),
+    latency_ms=st.sampled_from([500, 20, 0]),
+    control_ms=st.sampled_from([5, 0, 100]),
     lives=st.lists(lives(), min_size=1, max_size=3).map(tuple),
 )
