@@ -81,7 +81,12 @@ class Network:
         if self.down or (accept := self.hosts.get(host)) is None:
             raise ConnectionRefusedError(host)
         ours, theirs = (trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in socket.socketpair())
-        accept(theirs)
+        try:
+            accept(theirs)
+        except RuntimeError:  # the nursery of a process that just ended takes nobody in
+            await trio.aclose_forcefully(ours)
+            await trio.aclose_forcefully(theirs)
+            raise ConnectionRefusedError(host) from None
         return ours
 
     def fault(self, request: Request) -> How | None:
