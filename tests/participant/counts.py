@@ -1,4 +1,4 @@
-"""A small server that counts for episodes: what the page for authors shows, whole."""
+"""A small server that counts for episodes, with hooks of its own: each can be made to wait or to fail."""
 
 import anyio
 import msgspec

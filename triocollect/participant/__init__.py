@@ -1,76 +1,80 @@
-'''Make a server a participant: its work can be cut in two by a checkpoint and continued by another process.
+"""Make a server a participant: its work can be cut in two by a checkpoint and continued by another process.
 
-Works with any ASGI application, under trio and under asyncio. Three things are needed.
+Works with any ASGI application, Gym 0.7.0's FastAPI servers among them, under trio and under asyncio. A whole
+server, whose sessions are plain data; only the last part, from `admission`, is about checkpoints::
 
-**1. An `Admission`**, the door that all work goes through. Work enters with the episode that it belongs to
-and says what is under way for as long as a checkpoint must not cut it; where it has recorded all that its
-next step needs, it stands at a *boundary* and can be cut.
+    import os
+    import random
+    from pathlib import Path
 
-**2. Hooks**: how the state at the boundaries is written down and taken up again. `Participant` answers
-whatever the admission knows by itself. Its `mode` is "restart_only" until you say otherwise: whoever was
-served is told as a restart, which a continued run plays anew.
+    from fastapi import FastAPI, Request
 
-**3. A `ControlPlane`** around the application, which speaks the protocol under `/checkpoint/v1`. The
-server's lifespan has to be on: a write that outlasts its call lives in it.
+    from triocollect.participant import Admission, Admitted, ControlPlane, Sessions, episode_in
 
-A server that counts, whole::
+    class Table:
+        def __init__(self) -> None:
+            self.dice = random.Random()
+            self.thrown: list[int] = []
 
-    class CountRecord(Record, frozen=True, kw_only=True):
-        """`state` is the count."""
+    app = FastAPI()
 
-    class Counts(Participant[CountRecord]):
-        mode: Mode = "exported"
+    @app.post("/seed_session")
+    async def seed_session(request: Request) -> dict[str, str]:
+        tables.begin(episode_in(request.headers), Table())
+        return {}
 
-        def __init__(self, admission: Admission) -> None:
-            super().__init__("resources", "counts", admission, CountRecord)
-            self.counts: dict[EpisodeId, int] = {}    # at its boundary between any two requests
-            self.unclaimed: set[EpisodeId] = set()    # installed, and not asked for yet
+    @app.post("/throw")
+    async def throw(request: Request) -> dict[str, str]:
+        if (table := tables.find(episode_in(request.headers))) is None:
+            return {"output": "no game is on"}
+        table.thrown.append(table.dice.randint(1, 6))
+        return {"output": f"a {table.thrown[-1]}, {sum(table.thrown)} in all"}
 
-        async def add(self, episode: EpisodeId, number: int) -> int | Refusal | None:
-            work = await self.admission.admit(episode, "an addition is under way")  # waits while closed
-            if isinstance(work, Refusal):
-                return work                           # a retired attempt, an older epoch, another run
-            with work:
-                self.unclaimed.discard(episode)
-                await something_slow()
-                self.counts[episode] = self.counts.get(episode, 0) + number
-                return self.counts[episode]
-            return self.admission.marks.refusal(episode)   # retired while at work: the body was cancelled
+    @app.post("/verify")
+    async def verify(request: Request) -> dict[str, object]:
+        table = tables.find(episode_in(request.headers))
+        return {**await request.json(), "reward": float(table is not None and sum(table.thrown) >= 21)}
 
-        def export(self, scope: frozenset[EpisodeId]) -> list[CountRecord]:
-            return [
-                CountRecord(
-                    rollout_id=one.rollout_id, attempt=one.attempt, kind="resources",
-                    state=encode_state(one, self.counts[one]),
-                )
-                for one in scope & self.counts.keys()
-            ]
+    def dump(table: Table) -> object:
+        version, words, gauss = table.dice.getstate()
+        return {"thrown": table.thrown, "dice": [version, list(words), gauss]}
 
-        async def install(self, records, becomes):
-            taken = {becomes[episode_of(one)]: decode_state(one.state) for one in records}
-            await self.discard(None)                  # what was installed before, and nobody claimed
-            self.counts |= taken
-            self.unclaimed |= taken.keys()
-            return list(taken)
-
-        async def discard(self, keep):
-            for episode in self.unclaimed - (keep or frozenset()):
-                self.unclaimed.remove(episode)
-                del self.counts[episode]
-
-        async def stop(self, episodes):
-            await super().stop(episodes)              # cancels what is under way and waits for it
-            for episode in filter(self.admission.marks.retired, [*self.counts]):
-                self.unclaimed.discard(episode)
-                del self.counts[episode]
+    def load(kept) -> Table:
+        table = Table()
+        table.thrown = kept["thrown"]
+        version, words, gauss = kept["dice"]
+        table.dice.setstate((version, tuple(words), gauss))
+        return table
 
     admission = Admission()
-    counts = Counts(admission)
-    app = ControlPlane(my_app, counts, admission, token=token, root=Path("/shared/checkpoints"))
+    tables = Sessions("resources", "dice", admission, dump=dump, load=load)
+    app.add_middleware(Admitted, admission=admission, replayable=["/verify"])
+    app.add_middleware(                                  # the last one added is the outermost
+        ControlPlane,
+        hooks=tables,
+        admission=admission,
+        token=os.environ["TRIOCOLLECT_CONTROL_TOKEN"],   # as `triocollect run` has it
+        root=Path(os.environ["CHECKPOINT_DIR"]),         # its `--checkpoint-dir`, as this machine mounts it
+    )
 
-`forget`, `clear` and `restored_pending` are as short; `tests/participant/counts.py` has all of it.
+Serve it with `uvicorn dice:app` (one worker; the lifespan has to be on: a write that outlasts its call lives
+in it) and name it: `triocollect run … --participant resources=http://127.0.0.1:8000`.
 
-Longer work moves between boundaries by itself::
+The three parts, for a server that keeps more than that:
+
+**`Admission`**, the door that all work goes through. Work enters with the episode that it belongs to and says
+what is under way for as long as a checkpoint must not cut it; where it has recorded all that its next step
+needs, it stands at a *boundary* and can be cut. `Admitted` does this for whole requests.
+
+**Hooks**: how the state at the boundaries is written down and taken up again. `Sessions` has them all for a
+dict of plain data. A server with a state of its own derives from `Participant`, which answers whatever the
+admission knows by itself, and overrides `export`, `install`, `discard`, `stop`, `forget`, `clear` and
+`restored_pending`; `Hooks` says what each promises. Its `mode` is "restart_only" until you say otherwise:
+whoever was served is told as a restart, which a continued run plays anew.
+
+**`ControlPlane`** around the application, which speaks the protocol under `/checkpoint/v1`.
+
+Work that lasts longer than a request should be cut moves between boundaries by itself::
 
     with admission.enter(episode, "a step is under way") as work:   # after asking `closed` and `refusal`
         while not finished:
@@ -91,27 +95,35 @@ What an author has to know:
 - A client that goes away while you are closed is noticed after the opening: nothing of a cut may change.
 - A lease ends a pause whose collector died. Nobody watches it: whoever waits at the door ends it, once.
 - States hold plain JSON types only; `encode_state` refuses what would not come back exactly as it was.
-'''
+"""
 
 from triocollect.participant.admission import Admission, Work
+from triocollect.participant.admitted import Admitted
 from triocollect.participant.base import Participant
 from triocollect.participant.hooks import Hooks, episode_of
 from triocollect.participant.plane import ControlPlane
+from triocollect.participant.restoring import Restoring
+from triocollect.participant.sessions import Sessions
 from triocollect.participant.state import decode_state, encode_state
+from triocollect.protocol.identity import episode_in
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Record
 from triocollect.protocol.refusals import Refusal
 
 __all__ = [
     "Admission",
+    "Admitted",
     "ControlPlane",
     "EpisodeId",
     "Hooks",
     "Participant",
     "Record",
     "Refusal",
+    "Restoring",
+    "Sessions",
     "Work",
     "decode_state",
     "encode_state",
+    "episode_in",
     "episode_of",
 ]

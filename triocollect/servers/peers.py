@@ -10,8 +10,8 @@ import msgspec
 import trio
 
 from triocollect.errors import PeerError, TransportError
+from triocollect.protocol.identity import CALL_ID
 from triocollect.servers.cookies import given_back
-from triocollect.servers.identity import CALL_ID
 from triocollect.transport import Transport
 
 Connect: TypeAlias = Callable[[str], httpx.AsyncBaseTransport]  # base URL -> how it is reached

@@ -15,13 +15,13 @@ from starlette.routing import Route
 
 from triocollect.errors import PeerError
 from triocollect.participant import Admission, Work
+from triocollect.protocol.identity import close_path, episode_in, epoch_of
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code, Refusal
 from triocollect.servers.agent.loop import AgentPeers, run_session
 from triocollect.servers.agent.session import Finished, Session, activated, next_step
 from triocollect.servers.agent.sessions import AgentSessions
 from triocollect.servers.cookies import set_again
-from triocollect.servers.identity import close_path, episode_of, epoch_of
 from triocollect.servers.peers import Connect, Peer, network
 from triocollect.servers.replies import attended, json_reply, refusal, refused, retired, under_way
 from triocollect.servers.taking_part import CheckpointSettings, instance_of, take_part
@@ -70,7 +70,7 @@ class AgentServer:
         body = await request.body()
         try:
             order = msgspec.json.decode(body, type=OpenSession)
-            episode, epoch = episode_of(request.headers), epoch_of(request.headers)
+            episode, epoch = episode_in(request.headers), epoch_of(request.headers)
         except (msgspec.MsgspecError, ValueError) as error:
             return refusal(Code.BAD_REQUEST, str(error))
         if episode is None:
@@ -110,7 +110,7 @@ class AgentServer:
     async def close(self, request: Request) -> Response:
         """POST /v1/agent_sessions/close. Closing what is not open is not a fault, and never waits."""
         try:
-            episode = episode_of(request.headers)
+            episode = episode_in(request.headers)
         except ValueError as error:
             return refusal(Code.BAD_REQUEST, str(error))
         closed = episode is not None and self.sessions.end(episode)

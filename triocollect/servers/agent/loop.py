@@ -8,6 +8,7 @@ import msgspec
 
 from triocollect.errors import PeerError
 from triocollect.participant import Work
+from triocollect.protocol.identity import PARENT_CALL, epoch_headers, identity_headers, model_path
 from triocollect.servers.agent.session import (
     CallModel,
     CallTool,
@@ -20,7 +21,6 @@ from triocollect.servers.agent.session import (
     tool_fault,
 )
 from triocollect.servers.agent.sessions import AgentSessions
-from triocollect.servers.identity import PARENT_CALL, epoch_headers, identity_headers, model_path
 from triocollect.servers.peers import Peer, PeerReply, answered_badly
 
 SERVER_FAULT: Final = 500

@@ -6,11 +6,11 @@ from typing import Final, final
 from msgspec.structs import replace
 
 from triocollect.participant import Admission, episode_of
+from triocollect.participant.restoring import Restoring
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Record
 from triocollect.protocol.messages import Mode, PrepareReport
 from triocollect.servers.agent.session import Session
-from triocollect.servers.restoring import Restoring
 from triocollect.servers.states import give_back, keep
 
 

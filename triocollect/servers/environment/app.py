@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from triocollect.metrics import aggregate
 from triocollect.participant import Admission, Work
+from triocollect.protocol.identity import CONTINUED, epoch_of
 from triocollect.protocol.refusals import Code, Refusal
 from triocollect.protocol.values import JsonObject
 from triocollect.servers.environment.drive import Broken, drive
@@ -26,7 +27,6 @@ from triocollect.servers.environment.orders import (
     Order,
     parse_order,
 )
-from triocollect.servers.identity import CONTINUED, epoch_of
 from triocollect.servers.peers import Connect, Peer, network
 from triocollect.servers.replies import attended, broken, json_reply, refusal, refused, retired
 from triocollect.servers.taking_part import CheckpointSettings, instance_of, take_part

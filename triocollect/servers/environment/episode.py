@@ -11,9 +11,9 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from triocollect.errors import PeerError
+from triocollect.protocol.identity import epoch_headers, identity_headers, model_path
 from triocollect.servers.cookies import renewed
 from triocollect.servers.environment.orders import Order, Stage, without_the_collectors
-from triocollect.servers.identity import epoch_headers, identity_headers, model_path
 from triocollect.servers.peers import Peer, PeerReply
 
 CLOSE_GRACE_S: Final = 5.0

@@ -8,13 +8,13 @@ from msgspec import Raw
 
 from triocollect.errors import StateError
 from triocollect.participant import Admission, episode_of
+from triocollect.participant.restoring import Restoring
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Record
 from triocollect.protocol.messages import Mode
 from triocollect.protocol.refusals import Code, Refusal
 from triocollect.servers.environment.episode import STEPS, Episode
 from triocollect.servers.environment.orders import Order, task_digest
-from triocollect.servers.restoring import Restoring
 from triocollect.servers.states import give_back, keep
 
 

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from triocollect.servers.identity import CAPTURE_KEY
+from triocollect.protocol.identity import CAPTURE_KEY
 from triocollect.servers.inference import conversation, reply
 from triocollect.servers.inference.generation import Generation, Hold, Tallies, Tally
 from triocollect.servers.journal import Journal, journal

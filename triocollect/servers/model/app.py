@@ -13,9 +13,9 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from triocollect.participant import Admission
+from triocollect.protocol.identity import CALL_ID, CAPTURE_KEY, PARENT_CALL, epoch_of
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code, Refusal
-from triocollect.servers.identity import CALL_ID, CAPTURE_KEY, PARENT_CALL, epoch_of
 from triocollect.servers.model.calls import Call
 from triocollect.servers.model.capture import Capture
 from triocollect.servers.model.upstream import respond

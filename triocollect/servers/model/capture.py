@@ -6,12 +6,12 @@ from typing import final
 import msgspec
 
 from triocollect.participant import Admission, episode_of
+from triocollect.participant.restoring import Restoring
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Record
 from triocollect.protocol.messages import Mode, PrepareReport
 from triocollect.servers.model.calls import Call, Calls
 from triocollect.servers.model.ledger import Ledger, LedgerRow, LedgerRows
-from triocollect.servers.restoring import Restoring
 from triocollect.servers.states import give_back, keep
 
 

@@ -17,9 +17,9 @@ from starlette.routing import Route
 
 from triocollect.errors import ConfigError
 from triocollect.participant import Admission
+from triocollect.protocol.identity import episode_in, epoch_of
 from triocollect.protocol.ids import EpisodeId, rollout_id_fault
 from triocollect.protocol.refusals import Code, Refusal
-from triocollect.servers.identity import episode_of, epoch_of
 from triocollect.servers.replies import broken, json_reply, refusal, refused, retired
 from triocollect.servers.resources import counter, exact_match, numeric
 from triocollect.servers.resources.answer import final_answer
@@ -183,7 +183,7 @@ SOURCES: Final[Mapping[str, Callable[[ResourcesSettings], Starlette]]] = {
 
 def _episode_of_headers(request: Request) -> EpisodeId | None:
     try:
-        return episode_of(request.headers)
+        return episode_in(request.headers)
     except ValueError as fault:
         raise msgspec.ValidationError(str(fault)) from None
 

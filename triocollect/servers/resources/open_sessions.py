@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, TypeVar, final
 
 from triocollect.participant import Admission, episode_of
+from triocollect.participant.restoring import Restoring
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Record
 from triocollect.protocol.messages import Mode
 from triocollect.servers.resources.sessions import Session, Sessions
-from triocollect.servers.restoring import Restoring
 from triocollect.servers.states import give_back, keep
 
 S = TypeVar("S")

@@ -25,7 +25,7 @@ def epoch_headers(epoch: int | None) -> dict[str, str]:
     return {} if epoch is None else {EPOCH: str(epoch)}
 
 
-def episode_of(headers: Mapping[str, str]) -> EpisodeId | None:
+def episode_in(headers: Mapping[str, str]) -> EpisodeId | None:
     """Whose work it is by its headers (names lower-cased or looked up regardless of case).
 
     None: nobody's. Raises ValueError, in words, for what no episode can be called.

@@ -2,17 +2,17 @@
 
 import pytest
 
+from triocollect.protocol.identity import episode_in, identity_headers, model_path
 from triocollect.protocol.ids import EpisodeId
-from triocollect.servers.identity import episode_of, identity_headers, model_path
 
 
 @pytest.mark.parametrize("episode", [EpisodeId("0-0"), EpisodeId("a.b_c", 12)])
 def test_an_episode_is_the_same_on_both_ends(episode):
-    assert episode_of(identity_headers(episode)) == episode
+    assert episode_in(identity_headers(episode)) == episode
 
 
 def test_without_a_rollout_id_it_is_nobodys():
-    assert episode_of({"x-rollout-attempt": "3"}) is None
+    assert episode_in({"x-rollout-attempt": "3"}) is None
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_without_a_rollout_id_it_is_nobodys():
 )
 def test_what_no_episode_can_be_called_is_refused(headers):
     with pytest.raises(ValueError, match="x-rollout"):
-        episode_of(headers)
+        episode_in(headers)
 
 
 def test_the_model_hears_the_capture_key():

@@ -1,9 +1,10 @@
-"""What our participants have in common: state of episodes that was restored and that nobody has claimed."""
+"""What participants that keep state have in common: restored state that nobody has claimed yet."""
 
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from triocollect.participant import Admission, Participant
+from triocollect.participant.admission import Admission
+from triocollect.participant.base import Participant
 from triocollect.participant.hooks import R
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import Kind
@@ -14,7 +15,8 @@ S = TypeVar("S")
 class Restoring(Participant[R], Generic[R, S]):
     """A participant that keeps something of each episode. A subclass exports, installs, and frees its own.
 
-    Its `mode` is the subclass's to say.
+    `restored` is what a restore brought and nobody has claimed: a subclass takes an episode out of it at the
+    first request for it. Its `mode` is the subclass's to say.
     """
 
     def __init__(self, kind: Kind, instance: str, admission: Admission, record_type: type[R]) -> None:
