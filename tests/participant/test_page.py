@@ -4,7 +4,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from contextlib import asynccontextmanager, contextmanager
 
 import anyio
