@@ -59,25 +59,28 @@ class Lockable:
     mode: int = 0o666
 
     async def lock(self, *, wait_s: float | None, warn: Callable[[str], None]) -> Locked:
-        """Open and lock; wait up to `wait_s` seconds for whoever holds it (None: not at all).
+        """Open and lock; wait up to `wait_s` seconds for whoever holds it (None: not at all), and say so once.
 
         The lock goes with the last descriptor, so it ends with the process however that ends. Where the file
         system has no locks (Lustre without `-o flock`), says so once and goes on: refusing would be for ever.
         Raises LockedError naming the holder, UsageError or StorageError where the file cannot be opened.
         """
-        with trio.move_on_after(wait_s or 0) as patience:
-            while True:
-                locked = self._try(warn)
-                if locked is not None:
-                    return locked
-                if not wait_s:
-                    break
-                await trio.sleep(_POLL_S)
-        waited = f" (waited {wait_s:g} s)" if wait_s and patience.cancelled_caught else ""
+        locked = self._try(warn)
+        if locked is None and wait_s:
+            warn(f"{self.in_use} {self._whoever()}; waiting up to {wait_s:g} s for its end")
+            with trio.move_on_after(wait_s):
+                while locked is None:
+                    await trio.sleep(_POLL_S)
+                    locked = self._try(warn)
+        if locked is not None:
+            return locked
+        waited = f" (waited {wait_s:g} s)" if wait_s else ""
         raise LockedError(
-            f"{self.in_use} {_known_holder(self.path) or self.holder()}{waited}; wait for it or stop it. "
-            "--wait-for-lock SECONDS waits"
+            f"{self.in_use} {self._whoever()}{waited}; wait for it or stop it. --wait-for-lock SECONDS waits"
         )
+
+    def _whoever(self) -> str:
+        return _known_holder(self.path) or self.holder()
 
     def unusable(self, error: OSError) -> UsageError | StorageError:
         """What to raise where the place cannot be written to: the user's mistake, or the disk's."""

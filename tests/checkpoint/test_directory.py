@@ -29,8 +29,8 @@ def root(tmp_path):
     return tmp_path / "deep" / "ckpt"
 
 
-async def enter(root, *, wait_s=None) -> Directory:
-    return await open_directory(root, wait_s=wait_s, warn=pytest.fail)
+async def enter(root, *, wait_s=None, warn=pytest.fail) -> Directory:
+    return await open_directory(root, wait_s=wait_s, warn=warn)
 
 
 def names(root):
@@ -68,17 +68,17 @@ async def test_a_second_collector_is_refused_by_name_before_and_after_the_epoch_
             await enter(root)
         directory.raise_epoch()
     with pytest.raises(LockedError, match=r"waited 5 s"):
-        await enter(root, wait_s=5.0)
+        await enter(root, wait_s=5.0, warn=len)
     directory.close()
     (await enter(root)).close()
 
 
-async def test_a_collector_that_may_wait_comes_in_when_the_first_one_leaves(root):
+async def test_a_collector_that_may_wait_says_so_and_comes_in_when_the_first_one_leaves(root):
     first = await enter(root)
-    entered = []
+    entered, said = [], []
 
     async def second():
-        directory = await enter(root, wait_s=60.0)
+        directory = await enter(root, wait_s=60.0, warn=said.append)
         entered.append((trio.current_time(), directory.raise_epoch()))
         directory.close()
 
@@ -92,6 +92,8 @@ async def test_a_collector_that_may_wait_comes_in_when_the_first_one_leaves(root
         first.close()
     assert entered[0][1] == 2
     assert 14 <= entered[0][0] - began < 15
+    holder = f"another collector, process {os.getpid()} on {os.uname().nodename}"
+    assert said == [f"{root} is in use by {holder}; waiting up to 60 s for its end"]
 
 
 HOLDER = """
