@@ -59,7 +59,7 @@ class Lockable:
     mode: int = 0o666
 
     async def lock(self, *, wait_s: float | None, warn: Callable[[str], None]) -> Locked:
-        """Open and lock; wait up to `wait_s` seconds for whoever holds it (None: not at all), and say so once.
+        """Open and lock; wait up to `wait_s` seconds for whoever holds it, and say so (None: not at all).
 
         The lock goes with the last descriptor, so it ends with the process however that ends. Where the file
         system has no locks (Lustre without `-o flock`), says so once and goes on: refusing would be for ever.
