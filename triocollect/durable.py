@@ -7,7 +7,9 @@ what a new file may be used for, less the umask.
 
 import contextlib
 import errno
+import io
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NoReturn
@@ -16,6 +18,12 @@ from triocollect.errors import StorageError
 
 _BUFFER_BYTES: Final = 1 << 20
 _ANYBODY: Final = 0o666
+_OTHERS: Final = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISLNK, "a link"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+)
 
 
 @contextlib.contextmanager
@@ -29,6 +37,50 @@ def _naming(path: Path, doing: str) -> Iterator[None]:
 def unreadable(path: Path, error: OSError) -> StorageError:
     """What to raise for a file that cannot be read."""
     return StorageError(f"cannot read {path}: {error.strerror or error}", path=str(path))
+
+
+def other_than_a_file(path: Path) -> str | None:
+    """What bears this name and is no file, "a folder", "a link"; None for a file or nothing."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return None
+    if stat.S_ISREG(mode):
+        return None
+    return next((words for is_it, words in _OTHERS if is_it(mode)), "a device")
+
+
+def set_aside(path: Path) -> str | None:
+    """Give what stands where a file of ours belongs, and is none, another name; what was done, in words.
+
+    None where nothing was to be done. Raises StorageError.
+    """
+    if (what := other_than_a_file(path)) is None:
+        return None
+    aside, number = path.with_name(f"{path.name}.not-a-file"), 1
+    while os.path.lexists(aside):
+        number += 1
+        aside = path.with_name(f"{path.name}.not-a-file-{number}")
+    move(path, aside)
+    return f"{path} was {what} where a file of ours belongs; it is called {aside.name} now"
+
+
+def open_file(path: Path) -> io.FileIO:
+    """Open for reading, unbuffered. Raises OSError, also for what is no file: a pipe would never end."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no file")
+    return io.FileIO(descriptor, "rb")
+
+
+def read_at_most(path: Path, most: int) -> bytes:
+    """All bytes of a file that ought to be small. Raises OSError, also where it is larger or no file."""
+    with open_file(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise OSError(errno.EFBIG, f"it has {size} bytes, which is more than {most}")
+        return file.readall()
 
 
 def sync_folder(folder: Path) -> None:
@@ -84,6 +136,7 @@ class Draft:
         self.path: Final = path
         self.draft_path: Final = path.with_name(f".{path.name}.tmp")
         with _naming(self.draft_path, "create"):
+            set_aside(self.draft_path)  # it would be written through, or waited at
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
             self._file: Final = os.fdopen(os.open(self.draft_path, flags, mode), "wb", _BUFFER_BYTES)
 

@@ -1,8 +1,10 @@
 """What stands in a checkpoint directory after everything that can happen to a publish."""
 
 import contextlib
+import errno
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -180,10 +182,16 @@ def test_temporaries_of_others_are_left_alone(tmp_path):
     assert names(tmp_path) == sorted([*mine, "LATEST", "ckpt-000001"])
 
 
-def test_a_pointer_that_cannot_be_read_keeps_no_run_from_starting(tmp_path):
+def test_a_pointer_that_cannot_be_read_keeps_no_run_from_starting(tmp_path, monkeypatch):
     take(Store(tmp_path))
-    (tmp_path / "LATEST").unlink()
-    (tmp_path / "LATEST").mkdir()
+    real = os.open
+
+    def broken(path, *args):
+        if Path(path).name == "LATEST":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(path, *args)
+
+    monkeypatch.setattr(os, "open", broken)
     store = Store(tmp_path)
     assert store.next_sequence() == 2
     (why,) = store.discard(1)

@@ -8,7 +8,7 @@ is durable before any server hears of it.
 import contextlib
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -16,7 +16,18 @@ from typing import Final
 import msgspec
 
 from triocollect.checkpoint.names import FOLDER_MODE, MODE
-from triocollect.durable import AppendFile, Draft, make_folder, open_append, remove, replace, unreadable
+from triocollect.durable import (
+    AppendFile,
+    Draft,
+    make_folder,
+    open_append,
+    open_file,
+    read_at_most,
+    remove,
+    replace,
+    set_aside,
+    unreadable,
+)
 from triocollect.errors import DamageError, LockedError, StorageError
 from triocollect.locking import Lockable, Locked, hold
 from triocollect.protocol.manifests import CheckpointOutcome, LockFile
@@ -26,8 +37,10 @@ PID: Final = "collector.pid"
 OUTCOMES: Final = "outcomes.jsonl"
 DISPATCHED: Final = "dispatched.jsonl"
 
+_FILES: Final = (LOCK, PID, DISPATCHED, OUTCOMES)
 _EPOCHS: Final = 1 << 53
 _MOST_BYTES: Final = 1 << 16
+_MOST_OUTCOMES: Final = 64 << 20  # bytes; of more than that only the last ones are read
 
 
 class Directory:
@@ -144,6 +157,7 @@ class Directory:
 async def open_directory(path: Path, *, wait_s: float | None, warn: Callable[[str], None]) -> Directory:
     """Make the directory where it is missing, and lock it; wait up to `wait_s` seconds (None: not at all).
 
+    What stands there under the name of a file of ours and is no file is set aside and told.
     Raises LockedError naming the collector that is at work there, UsageError where it cannot be.
     """
     lockable = Lockable(
@@ -159,14 +173,21 @@ async def open_directory(path: Path, *, wait_s: float | None, warn: Callable[[st
         made = _make(path)
     except OSError as error:
         raise lockable.unusable(error) from error
-    return Directory(await lockable.lock(wait_s=wait_s, warn=warn), made=made)
+    _make_way((LOCK,), path, warn)
+    locked = await lockable.lock(wait_s=wait_s, warn=warn)
+    try:
+        _make_way(_FILES, path, warn)
+        return Directory(locked, made=made)
+    except BaseException:
+        os.close(locked.descriptor)
+        raise
 
 
 def read_lock(root: Path) -> LockFile | None:
     """Who collects there, or did last; None for nobody ever. Raises DamageError, StorageError."""
     path = root / LOCK
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             data = file.read(_MOST_BYTES)
     except FileNotFoundError:
         return None
@@ -186,7 +207,7 @@ def read_lock(root: Path) -> LockFile | None:
 def read_pid(root: Path) -> int | None:
     """The process that `collector.pid` names, which may be gone; None where it names none."""
     try:
-        text = (root / PID).read_bytes()[:32].strip()
+        text = read_at_most(root / PID, _MOST_BYTES)[:32].strip()
     except OSError:
         return None
     return int(text) if text.isdigit() else None
@@ -196,9 +217,10 @@ def read_outcomes(root: Path, offset: int = 0) -> tuple[list[CheckpointOutcome],
     """The outcomes behind `offset` bytes, and the offset behind the last whole line. Raises StorageError."""
     path = root / OUTCOMES
     try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            data = file.read()
+        with open_file(path) as file:
+            end = file.seek(0, os.SEEK_END)
+            offset = file.seek(max(min(offset, end), end - _MOST_OUTCOMES))
+            data = file.readall()
     except FileNotFoundError:
         return [], offset
     except OSError as error:
@@ -227,6 +249,12 @@ def _make(path: Path) -> bool:
     return bool(missing)
 
 
+def _make_way(names: Iterable[str], root: Path, warn: Callable[[str], None]) -> None:
+    for name in names:
+        if (done := set_aside(root / name)) is not None:
+            warn(done)
+
+
 def _holder(root: Path) -> str:
     with contextlib.suppress(DamageError, StorageError):
         if (lock := read_lock(root)) is not None:
@@ -241,7 +269,7 @@ def _words(lock: LockFile) -> str:
 def _ends_in_newline(path: Path) -> bool:
     """So does an empty file."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             if not file.seek(0, os.SEEK_END):
                 return True
             file.seek(-1, os.SEEK_END)

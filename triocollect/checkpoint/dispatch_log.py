@@ -17,7 +17,7 @@ import msgspec
 from attrs import evolve, frozen
 
 from triocollect.checkpoint.names import MODE
-from triocollect.durable import AppendFile, Draft, open_append, unreadable
+from triocollect.durable import AppendFile, Draft, open_append, open_file, unreadable
 from triocollect.errors import StorageError
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Dispatched, DispatchHeader
@@ -80,7 +80,7 @@ def read_dispatched(
         for line in lines:
             scan.take(line)
         if lines.size > lines.whole:
-            with path.open("rb") as file:
+            with open_file(path) as file:
                 file.seek(lines.whole)
                 scan.take_torn(file.read(_MOST_LINE_BYTES))
     except StorageError as error:

@@ -12,10 +12,10 @@ from attrs import frozen
 
 from triocollect.checkpoint.names import COLLECTION, LATEST, checkpoint_folders, folder_name
 from triocollect.checkpoint.whole import Whole, read_whole
-from triocollect.durable import unreadable
+from triocollect.durable import open_file, other_than_a_file, read_at_most, unreadable
 from triocollect.errors import DamageError, StorageError
 from triocollect.protocol.ids import EpisodeId
-from triocollect.protocol.manifests import Collection, Latest
+from triocollect.protocol.manifests import MOST_COLLECTION_BYTES, Collection, Latest
 
 _MOST_BYTES = 1 << 16
 _NUMBERS = 10**12  # as many as a folder's name can have
@@ -43,8 +43,10 @@ class Rung:
 def read_latest(root: Path) -> Latest | None:
     """What LATEST says; None where there is none. Raises DamageError, StorageError where it is unreadable."""
     path = root / LATEST
+    if (what := other_than_a_file(path)) is not None:
+        raise DamageError(f"it is {what}, not a file")
     try:
-        with path.open("rb", buffering=0) as file:
+        with open_file(path) as file:
             data = file.read(_MOST_BYTES)
     except FileNotFoundError:
         return None
@@ -93,7 +95,9 @@ def episodes_named(root: Path) -> Iterator[EpisodeId]:
     """Every episode that any readable checkpoint names, published or not: its attempt has been used."""
     for _, folder in _folders(root):
         try:
-            collection = msgspec.json.decode((folder / COLLECTION).read_bytes(), type=Collection)
+            collection = msgspec.json.decode(
+                read_at_most(folder / COLLECTION, MOST_COLLECTION_BYTES), type=Collection
+            )
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
         yield from collection.continued

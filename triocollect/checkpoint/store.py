@@ -31,7 +31,7 @@ from triocollect.checkpoint.names import (
     sequence_of,
 )
 from triocollect.checkpoint.whole import check_parts, folders_to, read_whole
-from triocollect.durable import make_folder, move, remove, replace, sync_folder
+from triocollect.durable import make_folder, move, remove, replace, set_aside, sync_folder
 from triocollect.errors import DamageError, StorageError
 from triocollect.protocol.encoding import encode_file
 from triocollect.protocol.manifests import Collection, Latest
@@ -42,12 +42,13 @@ class Publication:
     """LATEST names this one now. `bytes`: of all records.
 
     `unsynced`: why a power cut could still bring the one before back, where that is so; then nothing is
-    pruned.
+    pruned. `aside`: what bore the name before and was no file.
     """
 
     latest: Latest
     bytes: int
     unsynced: str | None = None
+    aside: str | None = None
 
 
 class Store:
@@ -106,9 +107,10 @@ class Store:
         replace(folder / COLLECTION, data, mode=MODE)
         self._confirm()
         self._set_aside(self._unpublished(collection.sequence))
+        aside = set_aside(self.root / LATEST)
         unsynced = self._point_at(latest)
         self._may_prune = unsynced is None
-        return Publication(latest, size, unsynced)
+        return Publication(latest, size, unsynced, aside)
 
     def prune(self) -> tuple[str, ...]:
         """Keep what LATEST names and the newest other whole checkpoint below it; remove the rest of ours.
@@ -142,8 +144,10 @@ class Store:
 
         Returns what could not be removed, in words; raises StorageError where LATEST could not.
         """
+        aside = set_aside(self.root / LATEST)
         remove(self.root / LATEST)
-        return self._remove(checkpoint_folders(self.root).values(), 0)
+        troubles = self._remove(checkpoint_folders(self.root).values(), 0)
+        return troubles if aside is None else (aside, *troubles)
 
     def _latest(self) -> Latest | None:
         """None for a damaged one too: it names nothing. Raises StorageError."""

@@ -220,6 +220,8 @@ class _Taking:
             return NotPublished(
                 outcome=outcome, blockers=self._cutting.blockers, stopped=self._under_way.is_stop
             )
+        if self._publication.aside is not None:
+            self._warn(self._publication.aside)
         if self._publication.unsynced is not None:
             self._warn(f"the checkpoint may not survive a power cut: {self._publication.unsynced}")
         collection = self._collection

@@ -10,9 +10,19 @@ import msgspec
 from attrs import frozen
 
 from triocollect.checkpoint.names import COLLECTION, is_folder, sequence_of
+from triocollect.durable import open_file, read_at_most
 from triocollect.errors import DamageError
 from triocollect.protocol.ids import rollout_id_fault
-from triocollect.protocol.manifests import Collection, Latest, Manifest, ParticipantRef, RecordsRef
+from triocollect.protocol.manifests import (
+    MOST_COLLECTION_BYTES,
+    MOST_MANIFEST_BYTES,
+    MOST_RECORDS_BYTES,
+    Collection,
+    Latest,
+    Manifest,
+    ParticipantRef,
+    RecordsRef,
+)
 
 _SCHEMA: Final = 1
 _READ_BYTES: Final = 1 << 20
@@ -37,7 +47,7 @@ def read_whole(folder: Path, *, named: Latest | None = None, hash_records: bool 
     with _damage_in(folder):
         if not is_folder(folder):
             raise DamageError(f"{folder.name} is not there")
-        data = _read(folder, COLLECTION)
+        data = _read(folder, COLLECTION, MOST_COLLECTION_BYTES)
     if named is not None and _sha256(data) != named.sha256:
         raise DamageError(f"{folder.name}/{COLLECTION} is not the one that LATEST names: other bytes")
     collection = _decode(data, Collection, f"{folder.name}/{COLLECTION}")
@@ -87,7 +97,7 @@ def _check_collection(folder: Path, collection: Collection) -> None:
 
 
 def _participant_bytes(folder: Path, ref: ParticipantRef, checkpoint_id: str, *, hash_records: bool) -> int:
-    data = _read(folder, ref.manifest)
+    data = _read(folder, ref.manifest, MOST_MANIFEST_BYTES)
     where = f"{folder.name}/{ref.manifest}"
     if _sha256(data) != ref.sha256:
         raise DamageError(f"{where}: other bytes than when {ref.kind} {ref.instance} wrote it")
@@ -110,6 +120,8 @@ def _records_bytes(folder: Path, beside: str, records: RecordsRef, *, hash_recor
     if not path.is_file():
         raise DamageError(f"{where} is not there")
     size = path.stat().st_size
+    if size > MOST_RECORDS_BYTES:
+        raise DamageError(f"{where} has {size} bytes, which is more than {MOST_RECORDS_BYTES}")
     if (size == 0) != (records.record_count == 0):
         raise DamageError(f"{where} has {size} bytes for {records.record_count} records")
     if hash_records and _digest_and_lines(path) != (records.sha256, records.record_count):
@@ -119,18 +131,18 @@ def _records_bytes(folder: Path, beside: str, records: RecordsRef, *, hash_recor
 
 def _digest_and_lines(path: Path) -> tuple[str, int]:
     digest, lines = hashlib.sha256(), 0
-    with path.open("rb", buffering=0) as file:
+    with open_file(path) as file:
         while chunk := file.read(_READ_BYTES):
             digest.update(chunk)
             lines += chunk.count(b"\n")
     return digest.hexdigest(), lines
 
 
-def _read(folder: Path, relative: str) -> bytes:
+def _read(folder: Path, relative: str, most: int) -> bytes:
     path = _inside(folder, relative)
     if not path.is_file():
         raise DamageError(f"{folder.name}/{relative} is not there")
-    return path.read_bytes()
+    return read_at_most(path, most)
 
 
 @contextlib.contextmanager

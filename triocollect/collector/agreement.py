@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from triocollect.collector.identity import drifted
-from triocollect.durable import unreadable
+from triocollect.durable import open_file, unreadable
 from triocollect.errors import DriftError
 from triocollect.protocol.files import RunFile
 from triocollect.rows.materialize import Materialized
@@ -84,7 +84,7 @@ def adopt(
 def sha256_of(path: Path) -> str | None:
     """Hex digest of a file's bytes; None where there is none."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError:
         return None
@@ -94,7 +94,7 @@ def sha256_of(path: Path) -> str | None:
 
 def _is_beginning(existing: Path, whole: Path) -> bool:
     try:
-        with existing.open("rb") as short, whole.open("rb") as long:
+        with open_file(existing) as short, open_file(whole) as long:
             while piece := short.read(_READ_BYTES):
                 if long.read(len(piece)) != piece:
                     return False

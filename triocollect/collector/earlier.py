@@ -1,6 +1,7 @@
 """What an earlier run left beside the output, and whether to continue it or start afresh."""
 
 import contextlib
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -8,10 +9,12 @@ from typing import Final
 import msgspec
 
 from triocollect.config.settings import OutputConfig
-from triocollect.durable import AppendFile, remove, unreadable
+from triocollect.durable import AppendFile, read_at_most, remove, unreadable
 from triocollect.errors import NothingToResumeError, UsageError, WouldOverwriteError
 from triocollect.protocol.files import RunFile
 from triocollect.rows.names import aggregate_path, failures_path, materialized_path, run_path, torn_path
+
+_MOST_BYTES: Final = 1 << 24
 
 
 class Files:
@@ -40,10 +43,10 @@ class Files:
 def continues(config: OutputConfig, files: Files, more: Iterable[Path] = ()) -> bool:
     """Whether the run continues an earlier one, by the user's wish and what is there.
 
-    `more`: other files that only an earlier run leaves.
+    `more`: other files that only an earlier run leaves; never empty ones, unless they are damaged.
     Raises NothingToResumeError (`must` with nothing there) and WouldOverwriteError (`never` over rows).
     """
-    found = [*files.with_rows(), *(path for path in more if _size(path))]
+    found = [*files.with_rows(), *filter(os.path.lexists, more)]
     match config.resume:
         case "auto":
             return bool(found)
@@ -79,7 +82,7 @@ def forget(files: Files, output: AppendFile) -> None:
 def read_run_file(path: Path) -> tuple[RunFile | None, str | None]:
     """(What it says, what is wrong with it). A damaged one is no reason to fail for ever: the rows decide."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=RunFile), None
+        return msgspec.json.decode(read_at_most(path, _MOST_BYTES), type=RunFile), None
     except FileNotFoundError:
         return None, None
     except (msgspec.MsgspecError, RecursionError) as error:

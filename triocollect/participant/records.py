@@ -19,15 +19,19 @@ from triocollect import durable
 from triocollect.errors import DamageError, StorageError
 from triocollect.participant.decode import directory_fault
 from triocollect.protocol.encoding import encode_file
-from triocollect.protocol.manifests import Manifest, Record, RecordsRef
+from triocollect.protocol.manifests import (
+    MOST_MANIFEST_BYTES,
+    MOST_RECORDS_BYTES,
+    Manifest,
+    Record,
+    RecordsRef,
+)
 from triocollect.protocol.messages import Kind, ManifestRef
 
 R = TypeVar("R", bound=Record)
 
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
-MOST_MANIFEST_BYTES: Final = 1 << 20
-MOST_RECORDS_BYTES: Final = 16 << 30
 _MANIFEST: Final = "manifest.json"
 
 

@@ -6,10 +6,16 @@ ckpt-<sequence>/participants/<kind>/<instance>/manifest.json, records-<sha256>.j
 collector.lock, dispatched.jsonl, outcomes.jsonl
 """
 
+from typing import Final
+
 import msgspec
 
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import Kind
+
+MOST_COLLECTION_BYTES: Final = 1 << 30
+MOST_MANIFEST_BYTES: Final = 1 << 20
+MOST_RECORDS_BYTES: Final = 16 << 30  # of one participant
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from triocollect.durable import unreadable
+from triocollect.durable import open_file, unreadable
 
 _READ_BYTES: Final = 1 << 20
 MAX_LINE_BYTES: Final = (1 << 30) + (64 << 20)  # above the largest reply that can be asked for
@@ -41,7 +41,7 @@ class Lines:
     def __iter__(self) -> Iterator[Line]:
         """Raises StorageError where the file cannot be read."""
         try:
-            with self.path.open("rb", buffering=0) as file:
+            with open_file(self.path) as file:
                 yield from self._lines(file.readinto)
         except FileNotFoundError:
             return

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from triocollect.durable import AppendFile, unreadable
+from triocollect.durable import AppendFile, open_file, unreadable
 from triocollect.errors import DamageError
 from triocollect.records.lines import MAX_LINE_BYTES
 
@@ -21,7 +21,7 @@ def read_tail(path: Path) -> bytes:
     Raises DamageError for a tail larger than any line, StorageError where the file cannot be read.
     """
     try:
-        with path.open("rb", buffering=0) as file:
+        with open_file(path) as file:
             end = file.seek(0, 2)
             tail, begin = b"", end
             while begin and b"\n" not in tail:
