@@ -5,7 +5,8 @@ import pytest
 import trio
 from msgspec import UNSET
 
-from tests.checkpoint.world import world
+from tests.checkpoint.world import KINDS, world
+from triocollect.checkpoint.operation import RESUME_SLACK_S
 from triocollect.checkpoint.orders import NotPublished, Published
 from triocollect.checkpoint.whole import read_whole
 from triocollect.errors import LockedError, StorageError
@@ -280,6 +281,22 @@ async def test_restored_rows_that_were_not_sent_are_continued_at_the_attempt_the
         here.air.ledger.restore([(RowKey(5, 0), restored)])
         here.servers["environment"].held[restored] = 7
         assert (await here.take()).continued == (restored,)
+
+
+@pytest.mark.parametrize("silent", [["environment"], ["resources", "agent", "model"], [*KINDS]])
+async def test_servers_that_are_silent_at_the_end_hold_rows_up_for_little_beyond_the_timeout(
+    tmp_path, autojump_clock, silent
+):
+    async with world(tmp_path) as here:
+        here.fly(0, busy="resources")
+        for kind in silent:
+            here.network.faults[f"{kind} resume"] = ["stuck"]
+        began = trio.current_time()
+        assert isinstance(await here.take(timeout_s=20), NotPublished)
+        assert trio.current_time() - began <= 20 + 1 + RESUME_SLACK_S
+        assert here.air.gate_is_open
+        closed = [kind for kind, phase in here.phases.items() if phase == "closed"]
+        assert closed == [kind for kind in KINDS if kind in silent], "no other is left closed"
 
 
 async def test_a_stop_does_not_resume(tmp_path, autojump_clock):

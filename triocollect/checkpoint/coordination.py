@@ -91,9 +91,9 @@ class Coordination:
         """A new operation, to restore one."""
         return Installing(self.participants, self._next())
 
-    async def end(self, operation: Operation) -> bool:
-        """Resume all; whether all have answered. Who has not is owed the resume."""
-        owed = await operation.resume()
+    async def end(self, operation: Operation, deadline: float) -> bool:
+        """Resume all; whether all have answered. Who has not, soon after the deadline, is owed the resume."""
+        owed = await operation.resume(deadline)
         self._owed.clear()  # a newer operation's resume ends older ones too
         self._owed.update(owed)
         return not owed

@@ -17,6 +17,7 @@ from triocollect.protocol.messages import Kind, Resume, Resumed
 
 CLOSING: Final[tuple[Kind, ...]] = ("environment", "model", "agent", "resources")
 RESUME_PATIENCE_S: Final = 10.0  # for each kind; then the next kind is opened, and this one is owed
+RESUME_SLACK_S: Final = 5.0  # for all kinds together, beyond the deadline of the operation
 
 
 class Common(TypedDict):
@@ -61,21 +62,23 @@ class Operation:
         if phase != expected:
             raise participant.fault(f"is {phase}, not {expected}")
 
-    async def resume(self) -> dict[Participant, Owed]:
+    async def resume(self, deadline: float) -> dict[Participant, Owed]:
         """Open all again, which is also the abort; returns what stays owed.
 
-        A participant that has not heard of the operation learns that it is over.
+        A participant that has not heard of the operation learns that it is over. The time until `deadline`
+        (monotonic seconds) and a slack is shared out: a kind that is silent takes no other kind's part of it.
         """
         resume = Resume(**self.common)
+        until = max(deadline, trio.current_time()) + RESUME_SLACK_S
         owed: dict[Participant, Owed] = {}
-        for kind in reversed(CLOSING):
+        for left, kind in zip(range(len(CLOSING), 0, -1), reversed(CLOSING), strict=True):
             answered: set[Participant] = set()
 
             async def one(participant: Participant, answered: set[Participant] = answered) -> None:
                 if await is_resumed(participant, resume):
                     answered.add(participant)
 
-            with trio.move_on_after(RESUME_PATIENCE_S):
+            with trio.move_on_after(min(RESUME_PATIENCE_S, (until - trio.current_time()) / left)):
                 await settle(self.of(kind), one)
             for participant in self.of(kind):
                 if participant not in answered:

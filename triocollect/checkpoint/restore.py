@@ -75,8 +75,9 @@ async def _manifests(crew: Crew, whole: Whole) -> dict[Participant, str]:
 
 async def _install(crew: Crew, whole: Whole, plan: Plan, manifests: dict[Participant, str]) -> None:
     installing = crew.coordination.installing()
+    deadline = trio.current_time() + crew.timeout_s
     try:
-        with trio.move_on_after(crew.timeout_s) as patience:
+        with trio.move_on_at(deadline) as patience:
             await installing.install(
                 checkpoint_id=whole.collection.checkpoint_id,
                 directory=whole.folder.name,
@@ -84,12 +85,12 @@ async def _install(crew: Crew, whole: Whole, plan: Plan, manifests: dict[Partici
                 scope=tuple(plan.continued.values()),
             )
     except CheckpointError:
-        await crew.coordination.end(installing)
+        await crew.coordination.end(installing, deadline)
         raise
     except BaseException:
         await _let_go(crew, installing)
         raise
-    await crew.coordination.end(installing)
+    await crew.coordination.end(installing, deadline)
     if patience.cancelled_caught:
         raise CheckpointError(f"the participants had not installed everything within {crew.timeout_s:g} s")
     restarted = [str(one) for one, boot in installing.boots.items() if one.boot != boot]
@@ -99,7 +100,7 @@ async def _install(crew: Crew, whole: Whole, plan: Plan, manifests: dict[Partici
 
 async def _let_go(crew: Crew, installing: Installing) -> None:
     with trio.move_on_after(LAST_WORDS_S, shield=True):
-        await crew.coordination.end(installing)
+        await crew.coordination.end(installing, trio.current_time())
 
 
 def _from_input(crew: Crew, plan: Plan, error: Exception, *, installed: bool) -> Restoration:

@@ -197,7 +197,7 @@ class _Taking:
             return False
         all_open = False
         with self._laps.of("resume"), self._under_way.resume_scope:
-            all_open = await self._crew.coordination.end(self._cutting)
+            all_open = await self._crew.coordination.end(self._cutting, self._under_way.scope.deadline)
         if not self._under_way.overtaken:
             self._crew.air.gate.open()
         return all_open
@@ -206,7 +206,7 @@ class _Taking:
         """The run ends here. The gate stays closed; participants that may live on are let go."""
         if not (self._under_way.is_stop or self._under_way.given_up):
             with trio.move_on_after(LAST_WORDS_S, shield=True):
-                await self._crew.coordination.end(self._cutting)
+                await self._crew.coordination.end(self._cutting, trio.current_time())
 
     def _taken(self) -> Taken:
         outcome = CheckpointOutcome(
