@@ -45,7 +45,7 @@ from triocollect.events import Listener, Note
 from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
 from triocollect.gym.routing import Routing
-from triocollect.protocol.ids import EpisodeId
+from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.protocol.manifests import DispatchHeader
 from triocollect.report.run_report import Continued
 from triocollect.transport import Connect
@@ -102,6 +102,10 @@ class Control:
     air: Air
     log: DispatchLog
     continued: Continued | None  # of an earlier run's rows
+
+    def headers(self, key: RowKey) -> list[tuple[bytes, bytes]]:
+        """What a `/run` says beside its row."""
+        return self.air.headers(key, self.crew.coordination.epoch)
 
 
 class Taking:

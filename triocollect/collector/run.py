@@ -19,7 +19,15 @@ from triocollect.collector.fleet import Counts, Fleet, HandOver
 from triocollect.collector.lock import LockedOutput, lock_output
 from triocollect.collector.resume import Standing
 from triocollect.collector.row_clock import RowClock
-from triocollect.collector.send import CALLERS_OWN, Dispatch, Send, to_function, to_servers
+from triocollect.collector.send import (
+    CALLERS_OWN,
+    Dispatch,
+    Send,
+    after_a_while,
+    no_headers,
+    to_function,
+    to_servers,
+)
 from triocollect.collector.set_out import Outset, Place, set_out
 from triocollect.collector.sinks import Blocking, in_a_thread
 from triocollect.collector.whereto import Deployment, ask_head, bring_up, is_embedded, look_up
@@ -267,10 +275,6 @@ def _send(
     if routing is None:
         assert order.dispatch is not None
         return to_function(order.dispatch, clock)
-    reuse = outset.standing.reusable()
-    if control is None:
-        return to_servers(order.transport, routing, clock, reuse=reuse)
-    air, epoch = control.air, control.crew.coordination.epoch
-    return to_servers(
-        order.transport, routing, clock, reuse=reuse, headers=lambda key: air.headers(key, epoch)
-    )
+    headers = no_headers if control is None else control.headers
+    send = to_servers(order.transport, routing, clock, reuse=outset.standing.reusable(), headers=headers)
+    return after_a_while(send) if is_embedded(order.config) else send

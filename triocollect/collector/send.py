@@ -4,9 +4,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
+import trio
 from msgspec import Raw
 
-from triocollect.collector.outcome import NoReply, Outcome
+from triocollect.collector.outcome import NoReply, NothingRan, Outcome
 from triocollect.collector.reply import Sent, failed, judge, judge_error
 from triocollect.collector.row_clock import RowClock
 from triocollect.errors import TransportError
@@ -24,6 +25,12 @@ Dispatch: TypeAlias = Callable[[JsonObject, int], Awaitable[Mapping[str, Json] |
 Headers: TypeAlias = Callable[[RowKey], Sequence[tuple[bytes, bytes]]]
 
 CALLERS_OWN: Final = Target(url="the caller's dispatch function", server=None, implementation=None)
+LOST_S: Final = 1.0
+
+
+def no_headers(_key: RowKey) -> Sequence[tuple[bytes, bytes]]:
+    """What is said beside a row where no controller is at work."""
+    return ()
 
 
 def to_servers(
@@ -32,7 +39,7 @@ def to_servers(
     clock: RowClock,
     *,
     reuse: Mapping[RowKey, Raw],
-    headers: Headers = lambda _: (),
+    headers: Headers = no_headers,
 ) -> Send:
     """`POST /run` to where each row belongs.
 
@@ -52,6 +59,22 @@ def to_servers(
         return _too_late(clock)
 
     return send
+
+
+def after_a_while(send: Send) -> Send:
+    """The same, but what brings no reply is told only after LOST_S: to servers of our own.
+
+    Where one of them has died the run ends, and it hears of that first; else rows would use up attempts, and
+    get lines in the sidecar, for what is no fault of theirs.
+    """
+
+    async def patiently(row: Row, episode: EpisodeId) -> Outcome:
+        outcome = await send(row, episode)
+        if isinstance(outcome, NoReply | NothingRan) and outcome.retry_after_s is None:
+            await trio.sleep(LOST_S)
+        return outcome
+
+    return patiently
 
 
 def to_function(dispatch: Dispatch, clock: RowClock) -> Send:

@@ -10,9 +10,9 @@ import trio
 from attrs import evolve
 
 from triocollect.config.settings import Config
-from triocollect.deployment.plan import AGENT, ENVIRONMENT, MODEL, SOURCES, Address, head_yaml, plan_for
+from triocollect.deployment.plan import AGENT, ENVIRONMENT, MODEL, SOURCES, Address, Plan, head_yaml, plan_for
 from triocollect.deployment.processes import deploy
-from triocollect.errors import UsageError
+from triocollect.errors import DeploymentError, UsageError
 from triocollect.gym.config_tree import GymConfig, parse_config
 from triocollect.gym.head import HEAD_PATIENCE_S, fetch_config, silent
 from triocollect.gym.observability import fields_unsupported
@@ -29,6 +29,7 @@ RATE_VARIABLE: Final = "TRIOCOLLECT_TOKENS_PER_S"
 # answers. With a control token they take part in checkpoints.
 Deployment: TypeAlias = Callable[[Config, Materialized, trio.Nursery, str | None], Awaitable[str]]
 
+_GO_ON: Final = "Every result that was written stays; to continue, give the same command again."
 _FALSE: Final = {"", "0", "false"}  # Gym 0.7.0: any other text waives the pairing
 _NOT_YET: Final = Address("127.0.0.1", 9)  # names are checked before anything is started; ports come with it
 
@@ -55,15 +56,23 @@ async def bring_up(
 ) -> str:
     """Start the embedded deployment that these rows need; the base URL of its head, which answers.
 
-    With a control token it takes part in checkpoints.
+    With a control token it takes part in checkpoints. The death of a server ends the run: all that happens in
+    the nursery is cancelled at once, before rows fail of it one by one, and DeploymentError is raised there.
     """
     names = {route.agent or route.source or route.server for route in rows.routes}
     plan = plan_for(sorted(name for name in names if name is not None), config.servers)
     if config.checkpoint is not None:
         plan = evolve(plan, checkpoint_dir=config.checkpoint.dir.absolute(), control_token=control_token)
     plan = evolve(plan, effects_dir=_folder(EFFECTS_VARIABLE), tokens_per_s=_rate(RATE_VARIABLE))
-    head: str = await services.start(deploy, plan)
+    head: str = await services.start(_until_a_death, plan, services.cancel_scope)
     return head
+
+
+async def _until_a_death(plan: Plan, run: trio.CancelScope, *, task_status: trio.TaskStatus[str]) -> None:
+    try:
+        await deploy(plan, on_death=lambda _: run.cancel(), task_status=task_status)
+    except DeploymentError as death:
+        raise DeploymentError(f"{death}\n{_GO_ON}") from None
 
 
 async def ask_head(config: Config, transport: Client, head: str) -> Router:

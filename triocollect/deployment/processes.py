@@ -37,7 +37,7 @@ async def deploy(
     The other servers may still be starting then; their sockets listen already, and a request that is early
     waits. Raises UsageError where the deployment cannot be (the `servers` extra is missing, a port is taken,
     the key file cannot be read), DeploymentError when a server ends by itself. `on_death` hears of that at
-    once; it is raised when the others have ended too.
+    once; it is raised when the others have ended too, also where whoever heard of it cancels all this.
     """
     require_servers()
     api_key = read_api_key(plan.model_api_key_file)
@@ -52,18 +52,21 @@ async def deploy(
         deaths.append(death)
         nursery.cancel_scope.cancel()
 
-    async with trio.open_nursery() as nursery:
-        for process in plan.processes:
-            nursery.start_soon(keep, process)
-        with trio.move_on_after(START_TIMEOUT_S) as patience:
-            if not await _answers(addresses[ENVIRONMENT]):
-                await trio.sleep_forever()  # it is dead, and of what is known a tick later
-        if not patience.cancelled_caught:
-            task_status.started(addresses[ENVIRONMENT].url)
-            await trio.sleep_forever()
-        deaths.append(DeploymentError(f"the servers did not start within {START_TIMEOUT_S:g} s"))
-        nursery.cancel_scope.cancel()
-    raise deaths[0]
+    try:
+        async with trio.open_nursery() as nursery:
+            for process in plan.processes:
+                nursery.start_soon(keep, process)
+            with trio.move_on_after(START_TIMEOUT_S) as patience:
+                if not await _answers(addresses[ENVIRONMENT]):
+                    await trio.sleep_forever()  # it is dead, and of what is known a tick later
+            if not patience.cancelled_caught:
+                task_status.started(addresses[ENVIRONMENT].url)
+                await trio.sleep_forever()
+            deaths.append(DeploymentError(f"the servers did not start within {START_TIMEOUT_S:g} s"))
+            nursery.cancel_scope.cancel()
+    finally:
+        if deaths:
+            raise deaths[0] from None
 
 
 async def _keep(process: Process, listener: socket.socket, settings: bytes) -> DeploymentError:
