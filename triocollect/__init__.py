@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from triocollect.version import VERSION
 
 if TYPE_CHECKING:
+    from triocollect.checkpoint.orders import NotPublished, Published
     from triocollect.collector.door import collect, collect_sync, running
     from triocollect.config import Config
     from triocollect.config.load import load_config
@@ -19,6 +20,8 @@ __version__: Final = VERSION
 
 _HOMES: Final = {
     "Config": "triocollect.config",
+    "NotPublished": "triocollect.checkpoint.orders",
+    "Published": "triocollect.checkpoint.orders",
     "Report": "triocollect.report.run_report",
     "TriocollectError": "triocollect.errors",
     "collect": "triocollect.collector.door",
@@ -27,7 +30,17 @@ _HOMES: Final = {
     "running": "triocollect.collector.door",
 }
 
-__all__ = ["Config", "Report", "TriocollectError", "collect", "collect_sync", "load_config", "running"]
+__all__ = [
+    "Config",
+    "NotPublished",
+    "Published",
+    "Report",
+    "TriocollectError",
+    "collect",
+    "collect_sync",
+    "load_config",
+    "running",
+]
 
 
 def __getattr__(name: str) -> object:

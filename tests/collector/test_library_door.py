@@ -75,6 +75,35 @@ async def test_on_result_hears_of_every_row(tmp_path):
     assert sorted(result.key for result in heard) == [(n, 0) for n in range(4)]
 
 
+async def test_a_checkpoint_of_a_run_without_a_directory_is_refused_in_words(tmp_path):
+    async with triocollect.running(config_of(Place(tmp_path)), dispatch=at_once) as run:
+        with pytest.raises(UsageError, match="names no checkpoint_dir"):
+            await run.checkpoint()
+        assert len([result async for result in run]) == 4
+
+
+async def test_who_asks_a_run_that_never_began_for_a_checkpoint_is_told_so(tmp_path):
+    place, answers = Place(tmp_path), []
+    await triocollect.collect(config_of(place), dispatch=at_once)
+    config = config_of(
+        place, checkpoint_dir=str(tmp_path / "ckpt"), environment_url="http://127.0.0.1:1", resume="never"
+    )
+    answers = []
+
+    async def block():
+        async with triocollect.running(config) as run, trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(ask, run)
+
+    async def ask(run):
+        answers.append(await run.checkpoint())
+
+    with pytest.raises(UsageError, match="token"):
+        await block()
+    assert [type(answer) for answer in answers] == [triocollect.NotPublished] * 3
+    assert {answer.reason for answer in answers} == {"the run has ended"}
+
+
 @pytest.mark.usefixtures("autojump_clock")
 async def test_a_cancelled_collect_leaves_a_folder_that_goes_on(tmp_path):
     place = Place(tmp_path, rows=6)

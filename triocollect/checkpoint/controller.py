@@ -13,6 +13,7 @@ from triocollect.checkpoint.coordination import MOST_AT_ONCE
 from triocollect.checkpoint.crew import Crew, UnderWay
 from triocollect.checkpoint.inbox import Inbox
 from triocollect.checkpoint.orders import (
+    RUN_ENDED,
     Checkpoint,
     Ended,
     Ending,
@@ -37,7 +38,6 @@ LONGEST_PAUSE_S: Final = 30.0
 ANOTHER_TRY: Final = 0.2  # of the grace has to be left for one
 BETWEEN_TRIES_S: Final = 1.0
 _NOTHING: Final = "no row is in flight"
-_ENDED: Final = "the run has ended"
 _NOT_BEGUN: Final = "no row was sent yet, so the checkpoint before still covers everything"
 
 
@@ -49,11 +49,11 @@ async def command(crew: Crew, inbox: Inbox) -> Ended:
     try:
         ended = await _obey(crew, inbox)
     except BaseException:
-        inbox.close(_ENDED)
+        inbox.close(RUN_ENDED)
         raise
     if inbox.owes_word:  # who asked by a signal waits for a line
-        await record(crew, nothing_tried(_ENDED).outcome)
-    inbox.close(_ENDED)
+        await record(crew, nothing_tried(RUN_ENDED).outcome)
+    inbox.close(RUN_ENDED)
     if ended.ending is not Ending.DONE:
         crew.air.cancel_rows()
     return ended

@@ -1,13 +1,15 @@
 """What the controller can be told to do, and what comes of it. Pure."""
 
 from enum import Enum, auto
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import CheckpointOutcome, Restarted
 from triocollect.protocol.messages import Blocker
+
+RUN_ENDED: Final = "the run has ended"  # the reason where nobody takes orders any more
 
 Why: TypeAlias = Literal["signal", "timer", "library"]
 

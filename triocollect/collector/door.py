@@ -5,16 +5,20 @@ report = await triocollect.collect(triocollect.load_config({"input": "rows.jsonl
 async with triocollect.running(config) as run:
     async for result in run:
         ...
+        await run.checkpoint()  # at any moment, from any task, where the config names a checkpoint directory
 print(run.report)
 """
 
 import contextlib
 import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import cast
 
 import trio
 
-from triocollect.collector.fleet import HandOver, Result
+from triocollect.checkpoint.inbox import Inbox
+from triocollect.checkpoint.orders import RUN_ENDED, NotPublished, Published, nothing_tried
+from triocollect.collector.fleet import Result
 from triocollect.collector.run import Order, run
 from triocollect.collector.send import Dispatch
 from triocollect.config.settings import Config
@@ -41,8 +45,18 @@ async def collect(
     `signals`: TERM, USR1 and INT are heard, in the main thread and with a checkpoint directory only. Raises
     the errors of `triocollect.errors`; a cancelled collect leaves a folder from which the same call goes on.
     """
-    hand_over = None if on_result is None else functools.partial(_call, on_result)
-    return await _collect(config, dispatch=dispatch, hand_over=hand_over, listener=listener, signals=signals)
+
+    def order(transport: Client) -> Order:
+        return Order(
+            config=config,
+            transport=transport,
+            listener=listener or _nobody,
+            dispatch=dispatch,
+            hand_over=None if on_result is None else functools.partial(_call, on_result),
+            signals=signals,
+        )
+
+    return await _collect(config, order)
 
 
 def collect_sync(
@@ -58,18 +72,50 @@ def collect_sync(
     )
 
 
+class _Asked:
+    """Where orders of the library go: they wait until the run takes some, or has ended."""
+
+    def __init__(self) -> None:
+        self._inbox: Inbox | None = None
+        self._met = trio.Event()  # the inbox is there, or will never be
+
+    def meet(self, inbox: Inbox) -> None:
+        """The run takes orders from here on."""
+        self._inbox = inbox
+        self._met.set()
+
+    def over(self) -> None:
+        """The run has ended, or never began."""
+        self._met.set()
+
+    async def checkpoint(self) -> Published | NotPublished:
+        await self._met.wait()
+        return nothing_tried(RUN_ENDED) if self._inbox is None else await self._inbox.ask()
+
+
 class Run:
     """A run under way: iterate over its results as they are written; `report` is there at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked: _Asked | None) -> None:
         self.report: Report | None = None
         self.fault: Exception | None = None  # what ended the run; raised at the end of the block
         self._results: AsyncIterator[Result] | None = None
+        self._asked = asked
 
     def __aiter__(self) -> AsyncIterator[Result]:
         """Results in the order of their ends. A slow reader holds new rows back; written ones are written."""
         assert self._results is not None
         return self._results
+
+    async def checkpoint(self) -> Published | NotPublished:
+        """Take a checkpoint, go on, and say what came of it; a run that still starts up takes it when it can.
+
+        All who ask before one has begun share it. Who asks while one is under way gets one more: that one may
+        have been cut before. Raises UsageError where the run has no checkpoint directory.
+        """
+        if self._asked is None:
+            raise UsageError("this run takes no checkpoints: its config names no checkpoint_dir")
+        return await self._asked.checkpoint()
 
 
 @contextlib.asynccontextmanager
@@ -78,63 +124,70 @@ async def running(config: Config, *, dispatch: Dispatch | None = None) -> AsyncI
 
     Raises what `collect` raises, from the iteration or at the end of the block.
     """
-    under_way = Run()
-    async with _results(under_way, config, dispatch) as results:
-        under_way._results = results.__aiter__()  # noqa: SLF001  # its maker
+    asked = None if config.checkpoint is None else _Asked()
+    under_way = Run(asked)
+    async with _results(under_way, asked, config, dispatch) as results:
+        await anext(results)
+        under_way._results = cast("AsyncIterator[Result]", results)  # noqa: SLF001  # its maker
         yield under_way
     if under_way.fault is not None:
         raise under_way.fault
 
 
 @trio.as_safe_channel
-async def _results(under_way: Run, config: Config, dispatch: Dispatch | None) -> AsyncGenerator[Result, None]:
-    """The one generator with a nursery inside: as_safe_channel gives it a task and an end of its own."""
+async def _results(
+    under_way: Run, asked: _Asked | None, config: Config, dispatch: Dispatch | None
+) -> AsyncGenerator[Result | None, None]:
+    """The one generator with a nursery inside: as_safe_channel gives it a task and an end of its own.
+
+    It begins when its first value is asked for. That is None: the run must not wait for somebody to iterate.
+    """
     send, receive = trio.open_memory_channel[Result](0)
+
+    def order(transport: Client) -> Order:
+        orders = None if asked is None else asked.meet
+        return Order(
+            config=config,
+            transport=transport,
+            listener=_nobody,
+            dispatch=dispatch,
+            hand_over=send.send,
+            orders=orders,
+        )
 
     async def collect_all() -> None:
         async with send:
             try:
-                under_way.report = await _collect(config, dispatch=dispatch, hand_over=send.send)
+                under_way.report = await _collect(config, order)
             except Exception as error:  # noqa: BLE001  # raised again where the caller can see it plain
                 under_way.fault = error
+            finally:
+                if asked is not None:
+                    asked.over()
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(collect_all)
+        yield None
         async with receive:
             async for result in receive:
                 yield result
 
 
-async def _collect(
-    config: Config,
-    *,
-    dispatch: Dispatch | None,
-    hand_over: HandOver | None,
-    listener: Listener | None = None,
-    signals: bool = False,
-) -> Report:
+async def _collect(config: Config, order: Callable[[Client], Order]) -> Report:
     if not trio.lowlevel.in_trio_run():
         raise UsageError(
             "collect runs under trio; from asyncio: await asyncio.to_thread(triocollect.collect_sync, config)"
         )
-    if config.checkpoint is not None and dispatch is not None:
-        raise UsageError(
-            "checkpoints are taken of rows that go to servers, not of a dispatch function of your own"
-        )
     transport = Client(
         connect_timeout_s=config.dispatch.connect_timeout_s, max_reply_bytes=config.dispatch.max_reply_bytes
     )
-    try:
-        return await run(
-            Order(
-                config=config,
-                transport=transport,
-                listener=listener or _nobody,
-                dispatch=dispatch,
-                hand_over=hand_over,
-                signals=signals,
-            )
+    ordered = order(transport)
+    if config.checkpoint is not None and ordered.dispatch is not None:
+        raise UsageError(
+            "checkpoints are taken of rows that go to servers, not of a dispatch function of your own"
         )
+    try:
+        return await run(ordered)
     except BaseExceptionGroup as group:
         raise reason_of(group) from group
     finally:

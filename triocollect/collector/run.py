@@ -10,7 +10,7 @@ import trio
 from attrs import field, frozen
 
 from triocollect.checkpoint.inbox import Inbox
-from triocollect.checkpoint.orders import Ended, Ending
+from triocollect.checkpoint.orders import RUN_ENDED, Ended, Ending
 from triocollect.collector.descriptors import make_room
 from triocollect.collector.earlier import Files
 from triocollect.collector.feed import fly_all
@@ -105,7 +105,7 @@ async def run(order: Order) -> Report:
             listening.cancel_scope.cancel()
         return report
     finally:
-        held.inbox.close("the run has ended")
+        held.inbox.close(RUN_ENDED)
         held.directory.close()
         await held.client.aclose()
 
