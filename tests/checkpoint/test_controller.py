@@ -408,5 +408,5 @@ async def test_every_outcome_is_said_in_words(tmp_path, autojump_clock):
             here.inbox.rows_done()
         failed, published = here.notes
         assert failed.startswith("no checkpoint: agent one at http://agent: prepare brought no answer")
-        assert f"checkpoint {here.latest.checkpoint_id}: 1 rows can be continued, 10 s of work" in published
-        assert "1 in flight would start from their input, such as 1-0: model one" in published
+        assert f"checkpoint {here.latest.checkpoint_id}: 1 row can be continued, 10 s of work" in published
+        assert "1 in flight would start from their input: 1-0: model one" in published

@@ -126,6 +126,8 @@ async def test_the_report_of_blockers_comes_before_the_deadline(tmp_path, autoju
         taken = await here.take(timeout_s=10)
         assert trio.current_time() == 10
         assert [blocker.why for blocker in taken.blockers] == ["a step is under way"]
+        assert here.outcomes[-1].blockers == taken.blockers
+        assert here.outcomes[-1].ended == here.crew.clock()
 
 
 async def test_a_lost_answer_to_a_commit_is_asked_for_again(tmp_path, autojump_clock):
@@ -205,6 +207,8 @@ async def test_what_somebody_cannot_capture_is_left_out_of_the_scope(tmp_path, a
         taken = await here.take()
         assert taken.continued == (ONE,)
         assert "resources one at http://resources cannot capture it" in taken.restarted[0].reason
+        [(reason, count)] = here.outcomes[-1].restarted_why.items()
+        assert (reason, count) == (taken.restarted[0].reason, 1)
 
 
 async def test_calls_under_way_at_a_cut_are_on_record_where_somebody_counts_them(tmp_path, autojump_clock):

@@ -8,6 +8,7 @@ import trio
 from trio.testing import MockClock
 
 from triocollect.events import (
+    CheckpointEnded,
     Note,
     Resumed,
     RowFailed,
@@ -18,6 +19,7 @@ from triocollect.events import (
     RunStarted,
 )
 from triocollect.protocol.ids import EpisodeId, RowKey
+from triocollect.protocol.manifests import CheckpointOutcome
 from triocollect.report.progress import Progress
 
 
@@ -217,6 +219,36 @@ def test_a_terminal_gets_the_panel_and_a_pipe_gets_lines(monkeypatch: pytest.Mon
         progress.draw()
     assert "╭" in terminal.getvalue()
     assert "Finished 1 / 2" in pipe.getvalue()
+
+
+PUBLISHED = CheckpointOutcome(operation=1, checkpoint_id="c-1", published=True, continued=3, work_s=73.2)
+IN_VAIN = CheckpointOutcome(operation=2, checkpoint_id="c-2", published=False, reason="the disk is full")
+
+
+@pytest.mark.parametrize("style", ["plain", "rich"])
+def test_the_last_checkpoint_is_shown_with_its_age_and_what_it_would_save(style: str) -> None:
+    stream = Terminal()
+    progress, clock = a_progress(style, stream)
+    progress.listen(started(5))
+    for task in range(4):
+        progress.listen(sent(task))
+    progress.listen(CheckpointEnded(PUBLISHED))
+    clock.now += 65
+    progress.listen(CheckpointEnded(IN_VAIN))
+    progress.listen(succeeded(0))
+    progress.draw()
+    assert "0:01:05 ago, would save 3 rows with 73 s of work" in stream.getvalue()
+
+
+def test_programs_are_told_what_came_of_every_try() -> None:
+    stream = io.StringIO()
+    progress, _ = a_progress("json", stream)
+    progress.listen(CheckpointEnded(PUBLISHED))
+    progress.listen(CheckpointEnded(IN_VAIN))
+    progress.draw()
+    first, second = (json.loads(line)["outcome"] for line in stream.getvalue().splitlines())
+    assert (first["continued"], first["work_s"]) == (3, 73.2)
+    assert (second["published"], second["reason"]) == (False, "the disk is full")
 
 
 @pytest.mark.parametrize("style", ["plain", "json", "rich"])

@@ -1,5 +1,7 @@
 """What the controller can be told to do, and what comes of it. Pure."""
 
+from collections import defaultdict
+from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Final, Literal, TypeAlias
 
@@ -8,6 +10,10 @@ import msgspec
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import CheckpointOutcome, Restarted
 from triocollect.protocol.messages import Blocker
+from triocollect.report.wording import rows
+
+_TOLD_S: Final = 0.05  # a phase that took less is not told
+_REASONS: Final = 3
 
 RUN_ENDED: Final = "the run has ended"  # the reason where nobody takes orders any more
 
@@ -89,19 +95,32 @@ def nothing_tried(reason: str) -> NotPublished:
 
 
 def in_words(taken: Taken) -> str:
-    """What came of it, in a sentence."""
+    """What came of it, in one line: what is safe, its size, how long it took, what is not safe and why."""
     outcome = taken.outcome
     if isinstance(taken, NotPublished):
         return f"no checkpoint: {taken.reason}"
-    seconds = sum(outcome.phases_s.values())
+    phases = ", ".join(
+        f"{phase} {seconds:.1f}" for phase, seconds in outcome.phases_s.items() if seconds >= _TOLD_S
+    )
     said = (
-        f"checkpoint {outcome.checkpoint_id}: {outcome.continued} rows can be continued, "
-        f"{outcome.work_s:.0f} s of work in {outcome.bytes} bytes, taken in {seconds:.1f} s"
+        f"checkpoint {outcome.checkpoint_id}: {rows(outcome.continued)} can be continued, "
+        f"{outcome.work_s:.0f} s of work in {outcome.bytes} bytes, "
+        f"taken in {sum(outcome.phases_s.values()):.1f} s" + (f" ({phases})" if phases else "")
     )
     if taken.restarted:
-        first = taken.restarted[0]
-        said += (
-            f"; {outcome.restarted} in flight would start from their input, such as "
-            f"{first.capture_key}: {first.reason}"
-        )
+        said += f"; {outcome.restarted} in flight would start from their input: {_why(taken.restarted)}"
     return said
+
+
+def _why(restarted: Sequence[Restarted]) -> str:
+    """Each reason once, with how many rows and one of them."""
+    by_reason = defaultdict[str, list[Restarted]](list)
+    for one in restarted:
+        by_reason[one.reason].append(one)
+    told = [
+        found[0].capture_key + (f" and {len(found) - 1} more" if len(found) > 1 else "") + f": {reason}"
+        for reason, found in sorted(by_reason.items(), key=lambda item: -len(item[1]))
+    ]
+    return "; ".join(told[:_REASONS]) + (
+        f"; {len(told) - _REASONS} more reasons" if len(told) > _REASONS else ""
+    )

@@ -8,6 +8,7 @@ gate opens.
 Until LATEST moves anything that goes wrong means that nothing is published. Afterwards nothing does.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -44,6 +45,8 @@ async def record(crew: Crew, outcome: CheckpointOutcome) -> None:
 
     Without a deadline, as a thread's work cannot be left: only a hung disk makes it longer than a moment.
     """
+    if outcome.ended is msgspec.UNSET:
+        outcome = msgspec.structs.replace(outcome, ended=crew.clock())
     with trio.CancelScope(shield=True):
         try:
             await crew.blocking(lambda: crew.record(outcome))
@@ -215,11 +218,10 @@ class _Taking:
             published=self._publication is not None,
             reason=None if self._publication is not None else self._fault,
             phases_s=self._laps.seconds,
+            ended=self._crew.clock(),
         )
         if self._publication is None or self._collection is None:
-            return NotPublished(
-                outcome=outcome, blockers=self._cutting.blockers, stopped=self._under_way.is_stop
-            )
+            return self._nothing(outcome)
         if self._publication.aside is not None:
             self._warn(self._publication.aside)
         if self._publication.unsynced is not None:
@@ -233,11 +235,17 @@ class _Taking:
                 work_s=self._work_s,
                 undelivered=self._cutting.undelivered(),
                 bytes=self._publication.bytes,
+                restarted_why=Counter(one.reason for one in collection.restarted) or msgspec.UNSET,
             ),
             continued=collection.continued,
             restarted=collection.restarted,
             stopped=self._under_way.is_stop,
         )
+
+    def _nothing(self, outcome: CheckpointOutcome) -> NotPublished:
+        blockers = self._cutting.blockers
+        outcome = msgspec.structs.replace(outcome, blockers=blockers or msgspec.UNSET)
+        return NotPublished(outcome=outcome, blockers=blockers, stopped=self._under_way.is_stop)
 
     async def _why_late(self, seconds: float) -> str:
         if self._under_way.given_up:

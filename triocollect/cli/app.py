@@ -1,8 +1,10 @@
 """The commands, and how the words of a command line reach them. Each command is loaded when it is called."""
 
+import contextlib
 import importlib
-from collections.abc import Sequence
-from typing import Final
+import io
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final
 
 import cyclopts
 
@@ -63,8 +65,23 @@ def command(name: str, usage: str, about: str, epilogue: str) -> cyclopts.App:
     return _app(name, f"{name} {usage}", f"{COMMANDS[name]}\n\n{about}".strip(), epilogue)
 
 
+class _App(cyclopts.App):
+    """An application whose help page is a result like any other: one that cannot be written is an error."""
+
+    def help_print(
+        self,
+        tokens: Annotated[str | Iterable[str] | None, cyclopts.Parameter(show=False)] = None,
+        *,
+        console: Annotated[object, cyclopts.Parameter(parse=False)] = None,  # noqa: ARG002  # it is ours
+    ) -> None:
+        """Called by cyclopts. Raises StorageError."""
+        with contextlib.redirect_stdout(io.StringIO()) as written:
+            super().help_print(tokens)
+        say.out(written.getvalue().rstrip("\n"))
+
+
 def _app(name: str, usage: str, about: str, epilogue: str) -> cyclopts.App:
-    return cyclopts.App(
+    return _App(
         name=name,
         usage=f"Usage: triocollect {usage}".replace("triocollect triocollect", "triocollect"),
         help="\n\n".join(" ".join(part.split()) for part in about.split("\n\n")),

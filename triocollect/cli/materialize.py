@@ -29,7 +29,7 @@ Exit codes:
   0  written
   1  internal error
   2  usage or bad input
-  4  refused: a collector is at work there, or results of an earlier run belong to other rows"""
+  4  refused: a collector is at work there, or results are there of other rows"""
 
 app = command("materialize", "[FLAGS] [+key=value …]", ABOUT, EPILOGUE)
 

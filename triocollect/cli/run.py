@@ -23,7 +23,7 @@ EPILOGUE = """Examples:
   triocollect run -i rows.jsonl -o out.jsonl --limit 5 --dry-run
   triocollect run -i rows.jsonl -o out.jsonl --environment-url http://host:8000
   triocollect run --config run.toml --head-server http://host:11000 -r 4 -c 64
-  triocollect run -i rows.jsonl +output_jsonl_fpath=out.jsonl '+agent_map={a: b}'
+  triocollect run -i rows.jsonl -o out.jsonl '+agent_map={a: b}' +limit=5
 
 Exit codes:
   0    every row is a success, or a failure written beside the results

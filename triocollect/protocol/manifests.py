@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from triocollect.protocol.ids import EpisodeId
-from triocollect.protocol.messages import Kind
+from triocollect.protocol.messages import Blocker, Kind
 
 MOST_COLLECTION_BYTES: Final = 1 << 30
 MOST_MANIFEST_BYTES: Final = 1 << 20
@@ -121,7 +121,8 @@ class CheckpointOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """A line of `outcomes.jsonl`: how one try ended. Durations in seconds by phase, `bytes` of records.
 
     `undelivered`: policy calls under way at the cut, which a continuation makes again; not there where no
-    model server counts them.
+    model server counts them. `restarted_why`: so many of the restarted rows, by reason. `blockers`: what kept
+    participants from being ready, where that was the reason. `ended`: UTC, ISO 8601.
     """
 
     operation: int
@@ -134,3 +135,6 @@ class CheckpointOutcome(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
     phases_s: dict[str, float] = {}
     undelivered: int | msgspec.UnsetType = msgspec.UNSET
+    restarted_why: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+    blockers: tuple[Blocker, ...] | msgspec.UnsetType = msgspec.UNSET
+    ended: str | msgspec.UnsetType = msgspec.UNSET

@@ -5,7 +5,7 @@ from typing import Final, Protocol, TextIO
 from triocollect.events import Event, Note, RunStarted
 from triocollect.report.machine import as_json
 from triocollect.report.tally import Tally
-from triocollect.report.wording import by_class, clock_time, mean_with_interval, span
+from triocollect.report.wording import by_class, clock_time, mean_with_interval, rows, span
 
 _LINE_EVERY_S: Final = 30.0
 _LINES_KEPT: Final = 1000
@@ -133,8 +133,18 @@ def progress_line(tally: Tally, now: float) -> str:
         facts.append(f"failed {tally.failed} ({by_class(tally.failures)})")
     if tally.retried:
         facts.append(f"retried {tally.retried}")
+    if (checkpoint := last_checkpoint(tally, now)) is not None:
+        facts.append(f"last checkpoint {checkpoint}")
     return (
         f"Finished {tally.finished} / {tally.to_run} rollouts ({tally.percent:g}%) "
         f"in {clock_time(tally.seconds(now))} ({tally.rows_per_minute(now):.2f} rollouts/min). "
         f"{', '.join(facts)}"
     )
+
+
+def last_checkpoint(tally: Tally, now: float) -> str | None:
+    """How old it is and what it would save; None where there was none."""
+    if (outcome := tally.checkpoint) is None:
+        return None
+    saves = f"would save {rows(outcome.continued)} with {outcome.work_s:.0f} s of work"
+    return f"{clock_time(tally.checkpoint_age(now))} ago, {saves}"

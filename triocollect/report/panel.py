@@ -9,7 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from triocollect.events import Event, Note, RunStarted
-from triocollect.report.displays import opening, progress_line
+from triocollect.report.displays import last_checkpoint, opening, progress_line
 from triocollect.report.tally import Tally
 from triocollect.report.wording import by_class, clock_time, mean_with_interval, span
 
@@ -83,6 +83,8 @@ def panel(tally: Tally, now: float) -> Panel:
         facts.add_row("failed", f"{tally.failed} ({by_class(tally.failures)})")
     if tally.retried:
         facts.add_row("retried", str(tally.retried))
+    if (checkpoint := last_checkpoint(tally, now)) is not None:
+        facts.add_row("checkpoint", checkpoint)
     return Panel(facts, title="triocollect", title_align="left")
 
 

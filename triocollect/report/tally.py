@@ -16,6 +16,7 @@ from triocollect.events import (
 )
 from triocollect.metrics import Interval, RewardMean, bounds
 from triocollect.protocol.ids import RowKey
+from triocollect.protocol.manifests import CheckpointOutcome
 from triocollect.report.eta import Sample, eta
 
 _CLUSTERS: Final = 1024  # tasks told apart in the running interval; more of them share places
@@ -31,6 +32,8 @@ class Tally:
         self.flying: dict[RowKey, float] = {}  # row -> time it was sent
         self.rewards = RewardMean(_CLUSTERS)
         self.durations = Sample()  # seconds
+        self.checkpoint: CheckpointOutcome | None = None  # the last one that was published
+        self._checkpoint_at = 0.0
         self._began: float | None = None
 
     def apply(self, event: Event, now: float) -> None:  # one case per event
@@ -39,11 +42,7 @@ class Tally:
             case RowSent():
                 self.flying[event.key] = now
             case RowSucceeded():
-                self.flying.pop(event.key, None)
-                self.succeeded += 1
-                self.durations.add(event.seconds)
-                if event.reward is not None:
-                    self.rewards.add(event.key.task, event.reward)
+                self._succeeded(event)
             case RowFailed():
                 self.flying.pop(event.key, None)
                 self.failed += 1
@@ -59,8 +58,21 @@ class Tally:
             case RunStarted():
                 self.expected, self.done, self.given_up = event.expected, event.done, event.given_up
                 self.concurrency, self._began = event.concurrency, now
-            case Note() | CheckpointStarted() | CheckpointEnded():
+            case CheckpointEnded():
+                self._cut(event.outcome, now)
+            case Note() | CheckpointStarted():
                 pass
+
+    def _succeeded(self, event: RowSucceeded) -> None:
+        self.flying.pop(event.key, None)
+        self.succeeded += 1
+        self.durations.add(event.seconds)
+        if event.reward is not None:
+            self.rewards.add(event.key.task, event.reward)
+
+    def _cut(self, outcome: CheckpointOutcome, now: float) -> None:
+        if outcome.published:
+            self.checkpoint, self._checkpoint_at = outcome, now
 
     @property
     def to_run(self) -> int:
@@ -100,6 +112,10 @@ class Tally:
             durations=self.durations.values,
             width=min(self.concurrency, self.queued + len(self.flying)),
         )
+
+    def checkpoint_age(self, now: float) -> float:
+        """Seconds since the last checkpoint, if there was one."""
+        return now - self._checkpoint_at
 
     def reward_bounds(self) -> Interval | None:
         """The mean reward of this run if all its unfinished rows brought 0, and if all brought 1."""
