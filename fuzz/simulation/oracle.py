@@ -66,6 +66,7 @@ class Oracle:
         assert not missing, f"1: rows without a result: {[(key, failed.get(key)) for key in sorted(missing)]}"
         for name, hooks in self.servers.participants.items():
             assert not hooks.admission.closed, f"8: {name} is closed at the end"
+            assert not hooks.admission.attendance.needed, f"{name} has heard no goodbye"
             kept = kept_by(hooks)
             assert not any(kept.values()), f"16: {name} keeps {kept}"
 

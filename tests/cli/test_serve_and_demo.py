@@ -33,6 +33,13 @@ PROGRAM = [sys.executable, "-m", "triocollect"]
         (["agent", "--peer", "counter=https://h:1"], "are at http://HOST:PORT here"),
         (["agent", "--peer", "counter=http://h:1/path"], "are at http://HOST:PORT here"),
         (["agent", "--peer", "counter=http://h:1", "--peer", "counter=http://h:2"], "is given twice"),
+        (["--grace", "5"], "--control-token-file and --grace need --checkpoint-dir"),
+        (
+            ["--checkpoint-dir", "ckpt"],
+            "need a control token: give --control-token-file, or set TRIOCOLLECT_",
+        ),
+        (["--checkpoint-dir", "ckpt", "--control-token-file", "nowhere"], "cannot read nowhere"),
+        (["--checkpoint-dir", "ckpt", "--control-token-file", __file__], "others may read the control token"),
         (["model", "--model-url", "http://h:1", "--model-api-key-file", "nowhere"], "nowhere cannot be read"),
     ],
 )

@@ -275,9 +275,10 @@ async def test_a_commit_whose_operation_was_ended_says_so(tmp_path):
 async def test_a_commit_that_says_stop_is_noticed_once_it_is_written(tmp_path):
     async with participant(tmp_path) as caller:
         await caller.ok("prepare", 1)
-        assert not caller.plane.told_to_stop
         await caller.ok("commit", 1, **commit(1, ONE), stop=True)
-        assert caller.plane.told_to_stop
+        assert caller.counts.admission.attendance.needed, "the collector asks once more whether the cut held"
+        await caller.status()
+        assert not caller.counts.admission.attendance.needed
 
 
 async def test_nothing_is_retired_or_forgotten_between_prepare_and_resume(tmp_path):

@@ -34,6 +34,7 @@ EXAMPLES = {
     "resume": messages.Resume(**CALL),
     "retire": messages.Retire(**CALL, episodes=(EpisodeId("5-0", 1),)),
     "forget": messages.Forget(**CALL, rollout_ids=("5-0", "6-1")),
+    "goodbye": messages.Forget(**CALL, rollout_ids=(), goodbye=True),
     "capabilities_reply": messages.Capabilities(
         boot="b1", kind="resources", instance="counter", mode="exported"
     ),

@@ -132,10 +132,12 @@ class Coordination:
         if patience.cancelled_caught:
             raise CheckpointError(f"{len(episodes)} rows are not retired after {RETIRE_PATIENCE_S:g} s")
 
-    async def forget(self, rollout_ids: Sequence[str]) -> None:
-        """These rollouts are finished: refusals and left-overs of them go. Raises CheckpointError."""
-        for start in range(0, len(rollout_ids), MOST_AT_ONCE):
-            call = Forget(**self._next(), rollout_ids=tuple(rollout_ids[start : start + MOST_AT_ONCE]))
+    async def goodbye(self, rollout_ids: Sequence[str]) -> None:
+        """The run has ended: refusals and left-overs of these rollouts go. Raises CheckpointError."""
+        for start in range(0, len(rollout_ids) or 1, MOST_AT_ONCE):
+            some = tuple(rollout_ids[start : start + MOST_AT_ONCE])
+            is_last = start + MOST_AT_ONCE >= len(rollout_ids)
+            call = Forget(**self._next(), rollout_ids=some, goodbye=is_last)
             with trio.move_on_after(RETIRE_PATIENCE_S) as patience:
                 await self._forget(call)
             if patience.cancelled_caught:

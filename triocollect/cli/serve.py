@@ -9,15 +9,16 @@ from urllib.parse import urlsplit
 
 import msgspec
 import trio
-from attrs import evolve
+from attrs import evolve, field, frozen
 from cyclopts import Parameter
 
 from triocollect.cli import say
 from triocollect.cli.app import command
+from triocollect.collector.control_token import control_token
 from triocollect.config import kinds
 from triocollect.config.given import Given
 from triocollect.config.judge import judge
-from triocollect.config.settings import ServersConfig
+from triocollect.config.settings import Seconds, ServersConfig
 from triocollect.deployment import SOURCES, Plan, serve_all, standing_plan
 from triocollect.deployment.plan import (
     AGENT,
@@ -30,15 +31,21 @@ from triocollect.deployment.plan import (
     settings_of,
 )
 from triocollect.deployment.provisions import listen, read_api_key, require_servers
+from triocollect.deployment.variables import as_asked
 from triocollect.errors import ConfigError, UsageError
 from triocollect.protocol.handed_down import MODULE
 
 ABOUT = f"""WHAT: all, environment, agent, model, inference, {", ".join(SOURCES)}. Serves until TERM or
 Ctrl-C. The environment server is the head, which tells collectors where the others are. One server alone
-must be told that by --peer NAME=URL (environment, agent, policy_model, inference, or a source)."""
+must be told that by --peer NAME=URL (environment, agent, policy_model, inference, or a source).
+
+With --checkpoint-dir the servers take part in checkpoints of collectors that show the same token: the one in
+--control-token-file, else TRIOCOLLECT_CONTROL_TOKEN. Told to end while a collector is at work, they first let
+it take the checkpoint that it stops with; a second TERM or Ctrl-C ends them at once."""
 EPILOGUE = """Examples:
   triocollect serve
   triocollect serve --port 11000 --model-url http://127.0.0.1:8000/v1
+  triocollect serve --checkpoint-dir /shared/ckpt --control-token-file token
   triocollect serve counter --port 9001
   triocollect serve agent --peer counter=http://host:9001 \\
       --peer policy_model=http://host:9003
@@ -48,6 +55,7 @@ Exit codes:
   1  a server did not start, or ended by itself
   2  usage, a port is taken, or the extra is missing: triocollect[servers]"""
 PEERS: Final = (ENVIRONMENT, AGENT, MODEL, INFERENCE, *SOURCES)
+GRACE_S: Final = 130.0
 _MODEL: Final = "model"
 
 app = command("serve", "[WHAT] [FLAGS]", ABOUT, EPILOGUE)
@@ -72,9 +80,19 @@ def serve(  # noqa: PLR0913  # one parameter per flag is how the library reads t
     model: Annotated[str | None, Parameter(help="Name of the policy model.", metavar="NAME")] = None,
     model_url: Annotated[str | None, Parameter(help="OpenAI-compatible server.", metavar="URL")] = None,
     model_api_key_file: Annotated[str | None, Parameter(help="File with its key.", metavar="FILE")] = None,
+    checkpoint_dir: Annotated[
+        str | None, Parameter(help="The collectors' checkpoint directory, as it is seen here.", metavar="DIR")
+    ] = None,
+    control_token_file: Annotated[
+        str | None, Parameter(help="What collectors have to show; mode 0600.", metavar="FILE")
+    ] = None,
+    grace: Annotated[
+        str | None, Parameter(help="Longest wait for a collector's stop, else 130s.", metavar="TIME")
+    ] = None,
 ) -> int:
     """Serve until told to end."""
     require_servers()
+    part = _part(checkpoint_dir, control_token_file, grace)
     servers = ServersConfig(
         model=model,
         model_url=None if model_url is None else str(_read("--model-url", model_url, kinds.Url)),
@@ -83,10 +101,12 @@ def serve(  # noqa: PLR0913  # one parameter per flag is how the library reads t
     wanted = None if port is None else cast("int", _read("--port", port, kinds.Port))
     if what == "all":
         ports = {} if wanted is None else {ENVIRONMENT: wanted}
-        plan = standing_plan(servers, host=host, ports=ports)
-        trio.run(serve_all, plan, lambda url: say.out(f"serving {', '.join(plan.sources)}: head {url}"))
+        plan = part.of(standing_plan(servers, host=host, ports=ports))
+        served = f"serving {', '.join(plan.sources)}: head"
+        trio.run(serve_all, plan, lambda url: say.out(f"{served} {url}"), part.grace_s)
         return 0
-    return _become(process_of(what), standing_plan(servers, host=host), wanted or 0, _peers(peer))
+    plan = part.of(standing_plan(servers, host=host))
+    return _become(process_of(what), plan, wanted or 0, _peers(peer), part.grace_s)
 
 
 def process_of(what: str) -> Process:
@@ -100,7 +120,7 @@ def process_of(what: str) -> Process:
     )
 
 
-def _become(process: Process, plan: Plan, port: int, peers: dict[str, Address]) -> NoReturn:
+def _become(process: Process, plan: Plan, port: int, peers: dict[str, Address], grace_s: float) -> NoReturn:
     """Turn this process into the server, so that whoever started it signals the server itself."""
     plan = evolve(plan, sources=tuple(source for source in SOURCES if source in peers))
     with listen(process.name, plan.host, port) as listener:
@@ -113,6 +133,7 @@ def _become(process: Process, plan: Plan, port: int, peers: dict[str, Address]) 
         os.dup2(reader, 0)
         os.set_inheritable(listener.fileno(), True)  # noqa: FBT003  # the standard library's own signature
         told = [process.kind, "--name", process.name, "--fd", str(listener.fileno())]
+        told += ["--grace", str(grace_s)]
         os.execv(sys.executable, [sys.executable, "-m", MODULE, *told])  # noqa: S606  # our own
 
 
@@ -123,6 +144,32 @@ def _settings(plan: Plan, process: Process, addresses: dict[str, Address]) -> by
         )
     except KeyError as missing:
         raise UsageError(f"{process.name} needs to know where {missing} is: give --peer NAME=URL") from None
+
+
+@frozen
+class _Part:
+    """How servers take part in checkpoints: not at all without a directory."""
+
+    directory: Path | None = None
+    token: str | None = field(default=None, repr=False)
+    grace_s: float = 0.0
+
+    def of(self, plan: Plan) -> Plan:
+        """The plan of servers that do, and that do what the environment asks for."""
+        return as_asked(evolve(plan, checkpoint_dir=self.directory, control_token=self.token))
+
+
+def _part(directory: str | None, token_file: str | None, grace: str | None) -> _Part:
+    """Raises UsageError."""
+    if directory is None:
+        if token_file is not None or grace is not None:
+            raise UsageError("--control-token-file and --grace need --checkpoint-dir")
+        return _Part()
+    return _Part(
+        directory=cast("Path", _read("--checkpoint-dir", directory, Path)).absolute(),
+        token=control_token(None if token_file is None else Path(token_file), embedded=False),
+        grace_s=GRACE_S if grace is None else cast("float", _read("--grace", grace, Seconds)),
+    )
 
 
 def _read(flag: str, text: str, kind: object) -> object:

@@ -278,12 +278,15 @@ async def fly_controlled(control: Control, fleet: Fleet, outset: Outset, *, long
 
 
 async def _say_goodbye(control: Control, ended: Ended) -> None:
-    """Refusals and left-overs of finished rollouts go; who is not reached keeps them until it ends."""
-    if ended.taken is None and (finished := control.air.finished()):
+    """Refusals and left-overs of finished rollouts go; who is not reached keeps them until it ends.
+
+    After a stop participants are closed, and have heard by its commit that nothing comes any more.
+    """
+    if ended.taken is None:
         with trio.move_on_after(_LAST_WORDS_S):
             try:
-                await control.crew.coordination.forget(finished)
+                await control.crew.coordination.goodbye(control.air.finished())
             except CheckpointError as error:
                 control.crew.listener(
-                    Note(f"finished rollouts are not forgotten everywhere: {error}", "warning")
+                    Note(f"not every server has heard of the run's end: {error}", "warning")
                 )

@@ -1,9 +1,7 @@
 """Where rows go: a head that is asked, one server that is named, or the embedded deployment."""
 
-import math
 import os
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Final, TypeAlias
 
 import trio
@@ -12,6 +10,7 @@ from attrs import evolve
 from triocollect.config.settings import Config
 from triocollect.deployment.plan import AGENT, ENVIRONMENT, MODEL, SOURCES, Address, Plan, head_yaml, plan_for
 from triocollect.deployment.processes import deploy
+from triocollect.deployment.variables import as_asked
 from triocollect.errors import DeploymentError, UsageError
 from triocollect.gym.config_tree import GymConfig, parse_config
 from triocollect.gym.head import HEAD_PATIENCE_S, fetch_config, silent
@@ -19,11 +18,6 @@ from triocollect.gym.observability import fields_unsupported
 from triocollect.gym.routing import Router, Routing, SingleServer
 from triocollect.rows.materialize import Materialized
 from triocollect.transport import Client
-
-# Of the embedded deployment, for demonstrations and tests: where stateful environments write down what was
-# done to them, and how fast the scripted worker generates.
-EFFECTS_VARIABLE: Final = "TRIOCOLLECT_EFFECTS_DIR"
-RATE_VARIABLE: Final = "TRIOCOLLECT_TOKENS_PER_S"
 
 # Starts the servers that these rows need, in the nursery, and returns the base URL of their head, which
 # answers. With a control token they take part in checkpoints.
@@ -63,8 +57,7 @@ async def bring_up(
     plan = plan_for(sorted(name for name in names if name is not None), config.servers)
     if config.checkpoint is not None:
         plan = evolve(plan, checkpoint_dir=config.checkpoint.dir.absolute(), control_token=control_token)
-    plan = evolve(plan, effects_dir=_folder(EFFECTS_VARIABLE), tokens_per_s=_rate(RATE_VARIABLE))
-    head: str = await services.start(_until_a_death, plan, services.cancel_scope)
+    head: str = await services.start(_until_a_death, as_asked(plan), services.cancel_scope)
     return head
 
 
@@ -87,28 +80,3 @@ def _router(config: Config, tree: GymConfig) -> Router:
         raise UsageError("\n".join(faults))
     waived = os.environ.get("NEMO_GYM_ALLOW_UNSUPPORTED_PAIRING", "").strip().lower() not in _FALSE
     return Router(tree, config.routing, allow_unsupported_pairing=waived)
-
-
-def _folder(variable: str) -> Path | None:
-    """A folder named by the environment, which is made."""
-    if not (named := os.environ.get(variable)):
-        return None
-    folder = Path(named).absolute()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{variable}: cannot make {folder}: {error.strerror}") from error
-    return folder
-
-
-def _rate(variable: str) -> float | None:
-    """Tokens per second, of the scripted worker."""
-    if not (named := os.environ.get(variable)):
-        return None
-    try:
-        rate = float(named)
-    except ValueError:
-        rate = 0.0
-    if not 0 < rate < math.inf:
-        raise UsageError(f"{variable}={named!r} is not a number above 0")
-    return rate

@@ -80,6 +80,12 @@ class Plan:
             *(Process("resources", source) for source in self.sources),
         )
 
+    def takes_part(self, process: Process) -> bool:
+        """Whether it is a participant of checkpoints."""
+        return (
+            self.checkpoint_dir is not None and self.control_token is not None and process.kind != "inference"
+        )
+
 
 def agent_of(source: str) -> str:
     """The agent instance that plays the rows of a source."""
@@ -143,7 +149,7 @@ def settings_of(
 ) -> JsonObject:
     """What one process is told on its standard input, as its `Settings` reads it."""
     settings = _own_settings(plan, process, addresses, api_key)
-    if plan.checkpoint_dir is None or plan.control_token is None or process.kind == "inference":
+    if not plan.takes_part(process):
         return settings
     part: JsonObject = {
         "token": plan.control_token,

@@ -30,6 +30,7 @@ async def deploy(
     plan: Plan,
     *,
     on_death: Callable[[DeploymentError], None] = lambda _: None,
+    leave: trio.Event | None = None,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Start the deployment, tell the base URL of its head once that answers, and serve until cancelled.
@@ -38,19 +39,27 @@ async def deploy(
     waits. Raises UsageError where the deployment cannot be (the `servers` extra is missing, a port is taken,
     the key file cannot be read), DeploymentError when a server ends by itself. `on_death` hears of that at
     once; it is raised when the others have ended too, also where whoever heard of it cancels all this.
+    From `leave` on participants end as soon as no collector needs them; this returns after the last of them.
     """
     require_servers()
     api_key = read_api_key(plan.model_api_key_file)
     listeners = _listen(plan)
     addresses = {name: Address(*listener.getsockname()[:2]) for name, listener in listeners.items()}
     deaths: list[DeploymentError] = []
+    participants = {process for process in plan.processes if plan.takes_part(process)}
 
     async def keep(process: Process) -> None:
-        settings = settings_of(plan, process, addresses, api_key)
-        death = await _keep(process, listeners[process.name], msgspec.json.encode(settings))
-        on_death(death)
-        deaths.append(death)
-        nursery.cancel_scope.cancel()
+        settings = msgspec.json.encode(settings_of(plan, process, addresses, api_key))
+        never = trio.Event()
+        leaving = never if leave is None or process not in participants else leave
+        death = await _keep(process, listeners[process.name], settings, leaving)
+        if death is None:
+            participants.remove(process)
+        else:
+            on_death(death)
+            deaths.append(death)
+        if death is not None or not participants:
+            nursery.cancel_scope.cancel()
 
     try:
         async with trio.open_nursery() as nursery:
@@ -69,8 +78,13 @@ async def deploy(
             raise deaths[0] from None
 
 
-async def _keep(process: Process, listener: socket.socket, settings: bytes) -> DeploymentError:
-    """Start a server, and hold its lifeline until this is cancelled. Returns what it died of."""
+async def _keep(
+    process: Process, listener: socket.socket, settings: bytes, leave: trio.Event
+) -> DeploymentError | None:
+    """Start a server, and hold its lifeline until this is cancelled.
+
+    Returns what it died of; None where it was to leave, and left.
+    """
     command = (sys.executable, "-m", MODULE, process.kind, "--name", process.name)
     fd = str(listener.fileno())
     try:
@@ -90,16 +104,27 @@ async def _keep(process: Process, listener: socket.socket, settings: bytes) -> D
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_overhear, child, words)
             await _tell(child, settings)
-            await child.wait()
+            async with trio.open_nursery() as alive:
+                alive.start_soon(_let_go, child, leave)
+                await child.wait()
+                alive.cancel_scope.cancel()
     finally:
         await _end(child)
+    if leave.is_set() and child.returncode == 0:
+        return None
     return DeploymentError(_obituary(process, child.returncode, words))
 
 
-async def _tell(child: trio.Process, settings: bytes) -> None:
+async def _let_go(child: trio.Process, leave: trio.Event) -> None:
+    """Once it may leave, tell it so by a line on its lifeline."""
+    await leave.wait()
+    await _tell(child, b"leave")
+
+
+async def _tell(child: trio.Process, line: bytes) -> None:
     assert child.stdin is not None
     try:
-        await child.stdin.send_all(settings + b"\n")
+        await child.stdin.send_all(line + b"\n")
     except trio.BrokenResourceError:
         return  # it is dead already, which is told by its exit
 

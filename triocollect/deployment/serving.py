@@ -22,16 +22,31 @@ def standing_plan(
     return evolve(plan_for(SOURCES, servers), host=host, ports={ENVIRONMENT: HEAD_PORT, **(ports or {})})
 
 
-async def serve_all(plan: Plan, on_ready: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; `on_ready` gets the head's base URL. Raises what `deploy` raises."""
+async def serve_all(plan: Plan, on_ready: Callable[[str], None], grace_s: float = 0.0) -> None:
+    """Serve until SIGTERM or SIGINT; `on_ready` gets the head's base URL. Raises what `deploy` raises.
+
+    Told to end while a collector is at work, the servers wait until it has cut what it stops with, or has
+    ended: at most `grace_s`, or until they are told again.
+    """
     failures: list[BaseException] = []
+    leave = trio.Event()
     try:
         async with trio.open_nursery() as nursery:
             with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as arrivals:
-                on_ready(await nursery.start(deploy, plan))
+                on_ready(await nursery.start(_served, plan, leave, nursery.cancel_scope))
                 await anext(arrivals)
+                leave.set()
+                with trio.move_on_after(grace_s):
+                    await anext(arrivals)
                 nursery.cancel_scope.cancel()
     except* TriocollectError as group:
         failures.extend(group.exceptions)
     if failures:
         raise failures[0]
+
+
+async def _served(
+    plan: Plan, leave: trio.Event, whole: trio.CancelScope, *, task_status: trio.TaskStatus[str]
+) -> None:
+    await deploy(plan, leave=leave, task_status=task_status)
+    whole.cancel()  # they have all left

@@ -10,6 +10,7 @@ from typing import Final, final
 
 import anyio
 
+from triocollect.participant.attendance import Attendance
 from triocollect.participant.lease import Lease
 from triocollect.participant.marks import Marks
 from triocollect.protocol.ids import EpisodeId
@@ -90,6 +91,7 @@ class Admission:
     def __init__(self) -> None:
         self.marks: Final = Marks()
         self.lease: Final = Lease()
+        self.attendance: Final = Attendance()
         self.works: Final[set[Work]] = set()
         self.served = False  # work was admitted since the start
         self.run: str | None = None

@@ -99,6 +99,7 @@ class Calls(Generic[R]):
         standing.end(Event.HIGHER_EPOCH)
         other = standing.operations.take_over(call)
         standing.admission.run, standing.admission.epoch = call.run, call.epoch
+        standing.admission.attendance.begin()
         if other:
             standing.admission.marks.clear()
             self._unclean = True
@@ -171,12 +172,15 @@ class Calls(Generic[R]):
         self.standing.operations.begin(call)
         self.standing.hooks.forget(call.rollout_ids)
         self.standing.admission.marks.forget(call.rollout_ids)
+        if call.goodbye:
+            self.standing.admission.attendance.end()
         return Forgotten(boot=self.standing.boot, forgotten=call.rollout_ids)
 
     def status(self) -> Status:
         """GET status: where things stand, a lease that is over noticed."""
         standing = self.standing
         standing.expire()
+        standing.admission.attendance.asked()
         closed = standing.phase is not Phase.OPEN
         reporting = standing.phase in _REPORTING
         return Status(

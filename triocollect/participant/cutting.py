@@ -139,7 +139,8 @@ async def _write(standing: Standing[R], cut: Cut[R]) -> Committed | Refuse:
     if not standing.ours(call):
         return over(call)
     standing.move(Event.WRITTEN)
-    standing.told_to_stop |= call.stop
+    if call.stop:
+        standing.admission.attendance.cut()
     keys = (episode_of(record).capture_key for record in cut.records)
     answer = Committed(
         boot=standing.boot,

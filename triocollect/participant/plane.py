@@ -59,11 +59,6 @@ class ControlPlane(Generic[R]):
         self._standing: Final = Standing(hooks, admission, shelf, in_thread, boot)
         self._calls: Final = Calls(self._standing)
 
-    @property
-    def told_to_stop(self) -> bool:
-        """Whether a commit that says `stop` has been written: nothing of this run is needed here any more."""
-        return self._standing.told_to_stop
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection of ASGI."""
         path = str(scope.get("path", ""))

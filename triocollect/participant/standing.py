@@ -64,7 +64,6 @@ class Standing(Generic[R]):
         self.cut: Cut[R] | None = None
         self.install: Errand[Installed] | None = None
         self.unwanted = False  # the operation of the install under way is over
-        self.told_to_stop = False  # a commit that says so has been written
         self._prepares: Final[set[anyio.CancelScope]] = set()
         self._writes: list[Errand[Committed]] = []
         admission.end_of_lease = partial(self.end, Event.LEASE_END)
@@ -107,6 +106,7 @@ class Standing(Generic[R]):
         self.operations.begin(call)
         self.move(event)
         self.cut, self.unwanted = None, False
+        self.admission.attendance.begin()
         self.admission.close()
         self.heard(call, arrival)
         self.hooks.close()

@@ -78,10 +78,14 @@ class Retire(Call, frozen=True, kw_only=True):
     episodes: tuple[EpisodeId, ...]
 
 
-class Forget(Call, frozen=True, kw_only=True):
-    """POST forget: nothing of these rollouts can still arrive; drop their refusals."""
+class Forget(Call, frozen=True, kw_only=True, omit_defaults=True):
+    """POST forget: nothing of these rollouts can still arrive; drop their refusals.
+
+    `goodbye`: the run has ended as well, and needs nothing of this process any more.
+    """
 
     rollout_ids: tuple[str, ...]
+    goodbye: bool = False
 
 
 class Blocker(msgspec.Struct, frozen=True):

@@ -23,17 +23,21 @@ def main() -> int:
     parser.add_argument("--name", required=True, help="what the process list shows")
     parser.add_argument("--fd", type=int, required=True, help="a listening socket that was handed down")
     parser.add_argument("--lifeline", action="store_true", help="end when standard input ends, and only then")
+    parser.add_argument(
+        "--grace", type=float, default=0.0, help="seconds that TERM waits while a collector is at work"
+    )
     given = parser.parse_args()
     if given.lifeline:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
             signal.signal(number, signal.SIG_IGN)
     logging.basicConfig(level=logging.WARNING, format=f"{given.name}: %(message)s")
     try:
-        app = make_app(given.kind, sys.stdin.buffer.readline())
+        with open(0, "rb", buffering=0, closefd=False) as told:  # what follows the line is read by others
+            app = make_app(given.kind, told.readline())
         if given.lifeline:
             run_child(app, given.fd)
         else:
-            run_alone(app, f"fd://{given.fd}")
+            run_alone(app, f"fd://{given.fd}", given.grace)
     except TriocollectError as error:
         sys.stderr.write(f"{given.name}: {error}\n")
         return error.exit_code

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib import import_module
 from typing import Final, TypeAlias, cast
 
@@ -14,6 +15,7 @@ from hypercorn.typing import ASGIFramework
 from starlette.applications import Starlette
 
 from triocollect.errors import UsageError
+from triocollect.participant.attendance import Attendance
 from triocollect.protocol.handed_down import BACKLOG
 from triocollect.servers import KINDS
 from triocollect.servers.replies import HEALTH
@@ -22,6 +24,7 @@ Ending: TypeAlias = Callable[[], Awaitable[None]]  # returns when the server is 
 
 KEEP_ALIVE_S: Final = 75
 MAX_HEAD_BYTES: Final = 1 << 20
+LAST_WORDS_S: Final = 2.0
 GRACE_S: Final = 3.0  # for requests in flight when a server ends by itself
 LAST_RESORT_S: Final = 0.1  # from the end of the owner, after which the kernel ends what still stays
 STDIN: Final = 0
@@ -62,22 +65,45 @@ async def serve_app(
     await serve(framework, config, shutdown_trigger=until, task_status=task_status, mode="asgi")
 
 
-async def owner_gone() -> None:
+async def nobody_needs(app: Starlette) -> None:
+    """Return when no collector is at work here, or when the last one has cut what it stops with.
+
+    At once where the server takes no part in checkpoints. A little later than that commit was confirmed: its
+    answer may be lost, and asked for again.
+    """
+    attendance: Attendance | None = getattr(app.state, "attendance", None)
+    while attendance is not None and attendance.needed:
+        await attendance.over()
+        await trio.sleep(LAST_WORDS_S)
+
+
+async def owner_gone(until_free: Ending) -> None:
     """Wait for the end of standard input, a pipe that only the owner of this process holds.
 
-    From then on an alarm stands behind the end: nothing that still runs here is of use to anybody.
+    A line on it asks the process to end by itself, once `until_free` returns. After its end an alarm stands
+    behind this: nothing that still runs here is of use to anybody.
     """
-    async with trio.lowlevel.FdStream(os.dup(STDIN)) as lifeline:
+    async with trio.open_nursery() as nursery, trio.lowlevel.FdStream(os.dup(STDIN)) as lifeline:
         while await lifeline.receive_some():
-            pass
-    signal.setitimer(signal.ITIMER_REAL, LAST_RESORT_S)
+            nursery.start_soon(_then_leave, until_free, nursery.cancel_scope)
+        signal.setitimer(signal.ITIMER_REAL, LAST_RESORT_S)
+        nursery.cancel_scope.cancel()
 
 
-async def told_to_end() -> None:
-    """Wait for SIGTERM or SIGINT."""
+async def told_to_end(until_free: Ending, grace_s: float) -> None:
+    """Wait for SIGTERM or SIGINT, then for `until_free`, at most `grace_s` or until it is told again."""
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as arrivals:
-        async for _ in arrivals:
-            return
+        await anext(arrivals)
+        with trio.move_on_after(grace_s):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_then_leave, until_free, nursery.cancel_scope)
+                await anext(arrivals)
+                nursery.cancel_scope.cancel()
+
+
+async def _then_leave(until_free: Ending, waiting: trio.CancelScope) -> None:
+    await until_free()
+    waiting.cancel()
 
 
 def run_child(app: Starlette, fd: int) -> None:
@@ -88,10 +114,10 @@ def run_child(app: Starlette, fd: int) -> None:
 async def _serve_owner(app: Starlette, bind: str) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve_app, app, bind, trio.sleep_forever)
-        await owner_gone()
+        await owner_gone(partial(nobody_needs, app))
         nursery.cancel_scope.cancel()
 
 
-def run_alone(app: Starlette, bind: str) -> None:
-    """Serve on `host:port` or `fd://N` until SIGTERM or SIGINT."""
-    trio.run(serve_app, app, bind, told_to_end)
+def run_alone(app: Starlette, bind: str, grace_s: float = 0.0) -> None:
+    """Serve on `host:port` or `fd://N` until SIGTERM or SIGINT, and for `grace_s` as long as it is needed."""
+    trio.run(serve_app, app, bind, partial(told_to_end, partial(nobody_needs, app), grace_s))

@@ -33,8 +33,12 @@ def instance_of(checkpoint: CheckpointSettings | None, kind: str) -> str:
 def take_part(
     app: Starlette, hooks: Hooks[R], admission: Admission, checkpoint: CheckpointSettings | None
 ) -> None:
-    """Put the control plane around the application; without settings it stays as it is."""
+    """Put the control plane around the application; without settings it stays as it is.
+
+    `app.state.attendance` says then whether a collector needs the process.
+    """
     if checkpoint is not None:
+        app.state.attendance = admission.attendance
         root = Path(checkpoint.directory)
         app.add_middleware(
             ControlPlane[R], hooks=hooks, admission=admission, token=checkpoint.token, root=root
