@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from signal import Signals
 from typing import TypeAlias
 
 from attrs import field, frozen
@@ -32,6 +33,19 @@ class Grown:
 
 
 @frozen(kw_only=True)
+class Checkpoints:
+    """The checkpoint directory afterwards: what LATEST names, the folders of checkpoints, and foreign files.
+
+    A folder that was there before and is there still has not changed by a byte.
+    """
+
+    latest: int | None = None
+    folders: str = ""  # numbers
+    foreign: str = ""  # names
+    damaged: bool = False  # LATEST is as it was, and can be read no better
+
+
+@frozen(kw_only=True)
 class Seen:
     """One run, afterwards. `lines` and `failures` are those it appended, without newlines."""
 
@@ -55,6 +69,10 @@ class Run:
     says: tuple[str, ...]
     disk: Untouched | Grown
     sent: str = ""
+    continued: str = ""  # of `sent`: goes on from where a checkpoint has it
+    checkpoints: Checkpoints | None = None
+    signal: Signals | None = None  # comes while the first row is under way
+    pid_1: bool = False  # a process of its own, the first of a new world
     counts: Mapping[str, int] = field(factory=dict)  # fields of the report
     folder: str = "run"
     input: str = "input.jsonl"
@@ -77,4 +95,5 @@ class Case:
 
     runs: tuple[Run, ...]
     choice: str = ""
+    checkpoints: str | None = None  # the folder of its files that is the checkpoint directory
     with_ids: bool = False

@@ -1,4 +1,4 @@
-"""Lays a case out, plays its runs against a raw-bytes server, and compares."""
+"""Lays a case out, plays its runs against servers of its own, and compares."""
 
 import io
 import json
@@ -7,22 +7,26 @@ import resource
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
+from tests.cases.checkpoints import compare_checkpoints, lay_out_checkpoints
 from tests.cases.expect import Case, Grown, Run, Seen, Untouched
 from tests.cases.layout import Names, our_gzip, our_input, our_records, our_settings, unpacked
 from tests.cases.participant import PATIENCE_S, Participant, Received
+from tests.cases.taking_part import TOKEN, Deployment
 from triocollect.cli.app import run as triocollect
 
 DATA: Final = Path(__file__).parent / "data"
 REPOSITORY: Final = Path(__file__).parents[2]
 OUTPUT, FAILURES, TORN = "out.jsonl", "out_failures.jsonl", "out_torn.jsonl"
 _ONE_ROW: Final = b'{"id":"a","prompt":"p-a"}\n'  # for cases that are about the reply alone
+_SHOWN: Final = ("--progress", "plain", "--json", "--disable-aggregation")
+_NEW_WORLD: Final = ("unshare", "--pid", "--fork", "--mount-proc")
 _ENDED: Final = {0, 3, 75}  # with a report
 
 
@@ -50,35 +54,72 @@ class Place:
 
 @frozen
 class Scene:
-    """A folder with a case's files as ours, and the server that its rows are sent to."""
+    """A folder with a case's files as ours, and the server that its rows are sent to.
+
+    With `checkpoints`, their directory, every run has fresh servers that take part in them instead.
+    """
 
     data: Path
     folder: Path
     input: Path
     names: Names
     participant: Participant
+    checkpoints: Path | None = None
     ran: set[str] = field(factory=set)  # episodes that the server was asked for, by all runs so far
 
     def files(self) -> dict[str, bytes]:
-        """Every file by its name."""
-        return {path.name: path.read_bytes() for path in self.folder.iterdir()}
+        """Every file by its path in the folder."""
+        files = (path for path in self.folder.rglob("*") if path.is_file())
+        return {path.relative_to(self.folder).as_posix(): path.read_bytes() for path in files}
+
+    def in_checkpoints(self, files: dict[str, bytes]) -> dict[str, bytes]:
+        """Those below the checkpoint directory, by their path in it."""
+        if self.checkpoints is None:
+            return {}
+        prefix = f"{self.checkpoints.relative_to(self.folder).as_posix()}/"
+        return {name.removeprefix(prefix): data for name, data in files.items() if name.startswith(prefix)}
 
 
 def play(name: str, case: Case, root: Path) -> None:
     """All runs of a case. Raises AssertionError for whatever differs."""
     scenes: dict[str, Scene] = {}
-    with ExitStack() as participants:
+    with ExitStack() as others:
+        pids = {b"@OWN@": os.getpid(), b"@LIVE_SLEEP@": others.enter_context(_somebody_else())}
         for run in case.runs:
             if run.folder not in scenes:
-                participant = participants.enter_context(Participant())
-                scenes[run.folder] = lay_out(DATA / name, case, run, root / run.folder, participant)
+                participant = others.enter_context(Participant())
+                scene = lay_out(DATA / name, case, run, root / run.folder, participant)
+                scenes[run.folder] = _with_checkpoints(scene, case, pids)
             _play(scenes[run.folder], run)
+
+
+@contextmanager
+def _somebody_else() -> Iterator[int]:
+    """A process that has nothing to do with us, and is there still at the end; its id."""
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        try:
+            yield sleeper.pid
+            assert sleeper.poll() is None
+        finally:
+            sleeper.kill()
+
+
+def _with_checkpoints(scene: Scene, case: Case, pids: Mapping[bytes, int]) -> Scene:
+    if case.checkpoints is None:
+        return scene
+    place = scene.folder / case.checkpoints
+    rows = scene.input.read_bytes()
+    lay_out_checkpoints(scene.data / case.checkpoints, place, scene.names, rows, pids)
+    token = scene.folder.with_suffix(".token")
+    token.touch(0o600)
+    token.write_text(TOKEN)
+    return evolve(scene, checkpoints=place)
 
 
 def lay_out(data: Path, case: Case, run: Run, folder: Path, participant: Participant) -> Scene:
     """Write a case's files as ours into a new folder."""
     folder.mkdir(parents=True)
-    neutral = {path.name: path.read_bytes() for path in data.iterdir()}
+    neutral = {path.name: path.read_bytes() for path in data.iterdir() if path.is_file()}
     rows, output = neutral.get(run.input, _ONE_ROW), neutral.get(run.earlier)
     failures, settings = neutral.get("failures.jsonl"), neutral.get("settings.json")
     packed = run.input.endswith(".gz")
@@ -102,9 +143,12 @@ def _play(scene: Scene, run: Run) -> None:
     before, came = scene.files(), len(scene.participant.requests)
     scene.participant.text = run.text
     scene.participant.answer = lambda request: _answer(scene, run, request)
-    with _peak_below(run.peak_below):
-        ended = _ended(scene, run)
-    requests = tuple(scene.participant.requests[came:])
+    if scene.checkpoints is not None:
+        ended, requests = _controlled(scene, scene.checkpoints, run)
+    else:
+        with _peak_below(run.peak_below):
+            ended = _ended(scene, run)
+        requests = tuple(scene.participant.requests[came:])
     print(ended.stderr, ended.stdout)  # noqa: T201  # pytest shows it where a case fails
     _compare(scene, run, before, ended, requests)
 
@@ -126,6 +170,32 @@ def _ended(scene: Scene, run: Run) -> Ended:
     return Ended(process.returncode, stdout, stderr)
 
 
+def _controlled(scene: Scene, checkpoints: Path, run: Run) -> tuple[Ended, tuple[Received, ...]]:
+    with Deployment(checkpoints, run.text, run.signal) as deployment:
+        arguments = [
+            *("run", "-i", str(scene.input), "-o", str(scene.folder / OUTPUT), *_SHOWN, *run.flags),
+            *("--environment-url", deployment.url, "--participant", f"model={deployment.model_url}"),
+            *("--checkpoint-dir", str(checkpoints)),
+            *("--control-token-file", str(scene.folder.with_suffix(".token"))),
+        ]
+        if not run.pid_1:
+            return _in_process(arguments, None), tuple(deployment.requests)
+        with _process(arguments, _NEW_WORLD) as world:
+            deployment.pid = lambda: _first_of(world.pid)
+            stdout, stderr = world.communicate(timeout=PATIENCE_S)
+        return Ended(world.returncode, stdout, stderr), tuple(deployment.requests)
+
+
+def has_new_worlds() -> bool:
+    """Whether we may make one, where a process is 1."""
+    return not subprocess.run([*_NEW_WORLD, "true"], capture_output=True, check=False).returncode
+
+
+def _first_of(world: int) -> int:
+    """The process that is 1 there, as we know it."""
+    return int(Path(f"/proc/{world}/task/{world}/children").read_text())
+
+
 def _with_rival(scene: Scene, run: Run, rival: Run) -> Ended:
     """The rival comes while the server holds the reply to the first row back."""
     participant = scene.participant
@@ -143,8 +213,7 @@ def _arguments(scene: Scene, run: Run) -> list[str]:
     files = ["-i", str(scene.input), "-o", str(scene.folder / OUTPUT)]
     if (settings := scene.folder / "settings.json").exists():
         files = ["--config", str(settings)]
-    shown = ["--progress", "plain", "--json", "--disable-aggregation"]
-    return ["run", *files, "--environment-url", scene.participant.url, *shown, *run.flags]
+    return ["run", *files, "--environment-url", scene.participant.url, *_SHOWN, *run.flags]
 
 
 def _in_process(arguments: list[str], file_limit: int | None) -> Ended:
@@ -154,9 +223,9 @@ def _in_process(arguments: list[str], file_limit: int | None) -> Ended:
     return Ended(exit_code, stdout.getvalue(), stderr.getvalue())
 
 
-def _process(arguments: list[str]) -> subprocess.Popen[str]:
+def _process(arguments: list[str], within: Sequence[str] = ()) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "triocollect", *arguments],
+        [*within, sys.executable, "-m", "triocollect", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -209,7 +278,12 @@ def _compare(
     assert sorted(sent) == sorted(run.sent.split())
     assert set(sent) & scene.ran == set(run.sent_before.split()), "an attempt was sent by two runs"
     scene.ran.update(sent)
+    continued = [scene.names.say(*request.episode) for request in requests if request.is_continued]
+    assert sorted(continued) == sorted(run.continued.split())
     lines, failures = _compare_disk(scene, run.disk, before)
+    if scene.checkpoints is not None and run.checkpoints is not None:
+        there = scene.in_checkpoints(scene.files())
+        compare_checkpoints(scene.checkpoints, scene.in_checkpoints(before), there, run.checkpoints)
     if run.also is not None:
         run.also(Seen(before=before, after=scene.files(), requests=requests, lines=lines, failures=failures))
 
@@ -248,7 +322,7 @@ def _compare_disk(
         grown.append(tuple(lines))
     assert after.get(TORN, b"") == torn
     assert after[scene.input.name] == before[scene.input.name]
-    assert set(after) - set(before) <= {
+    assert {name for name in set(after) - set(before) if not scene.in_checkpoints({name: b""})} <= {
         OUTPUT,
         FAILURES,
         TORN,

@@ -20,6 +20,11 @@ class Received(NamedTuple):
     body: bytes
 
     @property
+    def is_continued(self) -> bool:
+        """Whether it says that the episode goes on from where a checkpoint has it."""
+        return self.headers.get("x-continued") == "1"
+
+    @property
     def episode(self) -> tuple[int, int, int]:
         """(task index, rollout index, attempt)."""
         row = json.loads(self.body)

@@ -1,15 +1,16 @@
 """Reports of other collectors' users, played against this one: one folder each, and what must happen."""
 
-import os
 from pathlib import Path
 
 import pytest
 
-from tests.cases import input_data, own_output, resuming, wire_and_settings
+from tests.cases import input_data, own_output, restarting, resuming, wire_and_settings
 from tests.cases.expect import Grown, Run, Untouched
-from tests.cases.harness import DATA, play
+from tests.cases.harness import DATA, has_new_worlds, play
 
-EXPECT = own_output.EXPECT | input_data.EXPECT | resuming.EXPECT | wire_and_settings.EXPECT
+EXPECT = (
+    own_output.EXPECT | input_data.EXPECT | resuming.EXPECT | restarting.EXPECT | wire_and_settings.EXPECT
+)
 
 
 def _runs(name: str) -> list[Run]:
@@ -18,15 +19,11 @@ def _runs(name: str) -> list[Run]:
 
 
 def _marked(name: str) -> object:
-    starts = any(run.process for run in _runs(name))
-    return pytest.param(name, marks=[pytest.mark.processes] if starts else [])
-
-
-@pytest.fixture(autouse=True)
-def _only_the_flags_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in os.environ:
-        if name.startswith(("TRIOCOLLECT_", "NEMO_GYM_")):
-            monkeypatch.delenv(name)
+    marks = [pytest.mark.processes] if any(run.process or run.pid_1 for run in _runs(name)) else []
+    if any(run.pid_1 for run in _runs(name)):
+        impossible = pytest.mark.skipif(not has_new_worlds(), reason="no new process namespace is allowed")
+        marks += [pytest.mark.root, impossible]
+    return pytest.param(name, marks=marks)
 
 
 @pytest.mark.parametrize("name", [_marked(name) for name in sorted(EXPECT)])

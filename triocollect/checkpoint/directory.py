@@ -37,7 +37,7 @@ PID: Final = "collector.pid"
 OUTCOMES: Final = "outcomes.jsonl"
 DISPATCHED: Final = "dispatched.jsonl"
 
-_FILES: Final = (LOCK, PID, DISPATCHED, OUTCOMES)
+_FILES: Final = (LOCK, PID, OUTCOMES)  # a dispatch log tells something even where it is none
 _EPOCHS: Final = 1 << 53
 _MOST_BYTES: Final = 1 << 16
 _MOST_OUTCOMES: Final = 64 << 20  # bytes; of more than that only the last ones are read

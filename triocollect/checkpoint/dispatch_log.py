@@ -7,6 +7,7 @@ after a death of the machine attempts start above it. The file is replaced whole
 """
 
 import contextlib
+import os
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -49,7 +50,8 @@ class Sent:
     `attempts`: the highest sent or installed of each rollout that was asked for. Any rollout, also one that
     is not named, starts at `floor` at the lowest; above 0, one that is not named may have been sent. Not
     `complete` (no log, or none that can be trusted): nothing is restored unless every participant says that
-    it has served nothing, and attempts start above everything that the other files show, see `above`.
+    it has served nothing, and attempts start above everything that the other files show, see `above`. One
+    that was there and cannot be trusted was of a run that may have sent any row.
     """
 
     header: DispatchHeader | None
@@ -84,9 +86,11 @@ def read_dispatched(
                 file.seek(lines.whole)
                 scan.take_torn(file.read(_MOST_LINE_BYTES))
     except StorageError as error:
-        return Sent(None, scan.attempts, 0, complete=False, faults=(str(error),))
+        return scan.lost(str(error))
     except OSError as error:
-        return Sent(None, scan.attempts, 0, complete=False, faults=(str(unreadable(path, error)),))
+        return scan.lost(str(unreadable(path, error)))
+    if not os.path.lexists(path):
+        return Sent(None, {}, 0, complete=False)
     return scan.found(this_boot() if boot is None else boot)
 
 
@@ -120,10 +124,15 @@ class _Scan:
         if self._keep(sent.rollout_id):
             self.attempts[sent.rollout_id] = max(sent.attempt, self.attempts.get(sent.rollout_id, -1))
 
+    def lost(self, *faults: str) -> Sent:
+        """The log was there, and nobody knows what it said beyond what could be read."""
+        floor = 1 + max([0, *self.attempts.values()])
+        return Sent(None, self.attempts, floor, complete=False, faults=faults)
+
     def found(self, boot: str) -> Sent:
         header, faults = self._header, tuple(self._damaged.words())
         if header is None:
-            return Sent(None, self.attempts, 0, complete=False, faults=faults)
+            return self.lost(*faults, f"{self._damaged.path} has no header, so what was sent is not known")
         lost = self._damaged.count > 0 or header.boot not in (None, boot)
         floor = max(header.floor, header.reserved + 1) if lost else header.floor
         return Sent(header, self.attempts, floor, complete=True, faults=faults)

@@ -39,6 +39,22 @@ class Rung:
     checkpoint: Whole | None
     skipped: tuple[Skipped, ...] = ()
 
+    @property
+    def is_bottom(self) -> bool:
+        """Whether there was no LATEST: no run here has ever taken a checkpoint."""
+        return self.checkpoint is None and not self.skipped
+
+    def words(self) -> list[str]:
+        """Each that was passed over, and the step taken; nothing where LATEST named a whole one, or none."""
+        if not self.skipped:
+            return []
+        step = (
+            "no checkpoint is left to go on from: rows that were under way start from their input"
+            if self.checkpoint is None
+            else f"rows go on from {self.checkpoint.folder.name}, the newest checkpoint that is whole"
+        )
+        return [*map(str, self.skipped), step]
+
 
 def read_latest(root: Path) -> Latest | None:
     """What LATEST says; None where there is none. Raises DamageError, StorageError where it is unreadable."""

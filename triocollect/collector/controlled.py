@@ -40,6 +40,7 @@ from triocollect.collector.history import History, history_of
 from triocollect.collector.set_out import Outset
 from triocollect.collector.sinks import Blocking
 from triocollect.config.settings import CheckpointConfig, Config
+from triocollect.durable import set_aside
 from triocollect.errors import CheckpointError, StorageError, UsageError
 from triocollect.events import Listener, Note
 from triocollect.flight.gate import Gate
@@ -123,11 +124,11 @@ class Taking:
         held, path = self._held, self._held.directory.path
         if self._outset.resumed and self._outset.owns_checkpoints:
             await self._blocking(self._find)
-        for skipped in self._rung.skipped:
-            self._warn(str(skipped))
         sent = read_dispatched(path / DISPATCHED)
-        for fault in sent.faults:
-            self._warn(fault)
+        for text in (*self._rung.words(), *sent.faults):
+            self._warn(text)
+        if not self._rung.is_bottom:
+            sent = sent.above(0)  # who has left checkpoints has sent rows, also where the log is lost
         history = history_of(self._outset.read_rows(), self._outset.standing, sent, episodes_named(path))
         found = await self._discover(participants)
         whole, header = self._rung.checkpoint, sent.header
@@ -181,7 +182,10 @@ class Taking:
             reserved=0,
             floor=history.floor,
         )
-        return start_dispatched(held.directory.path / DISPATCHED, header, history.attempts())
+        path = held.directory.path / DISPATCHED
+        if (done := set_aside(path)) is not None:
+            self._warn(done)
+        return start_dispatched(path, header, history.attempts())
 
     def _crew(self, air: Air, found: Sequence[Found], epoch: int) -> Crew:
         held = self._held
