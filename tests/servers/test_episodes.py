@@ -82,7 +82,7 @@ async def test_a_row_that_names_no_known_source_is_refused_with_the_known_ones()
         reply = await client.post("/run", json={**COUNTER_ROW, "agent_ref": {"name": "countr_agent"}})
     assert reply.status_code == 422
     assert "'countr_agent'" in reply.json()["error"]["detail"]
-    assert "counter, exact_match, numeric" in reply.json()["error"]["detail"]
+    assert "blackjack, counter, exact_match, instructions" in reply.json()["error"]["detail"]
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"a":' * 3000, b'{"_ng_rollout_id":"x-a1"}'])

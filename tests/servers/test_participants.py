@@ -379,7 +379,8 @@ async def test_a_participant_says_what_it_is(name, tmp_path):
         said = (await client.get("/checkpoint/v1/capabilities", headers=headers)).json()
         unknown = await client.get("/checkpoint/v1/capabilities")
     kinds = {"environment": "environment", "agent": "agent", "policy_model": "model"}
-    mode = "stateless" if name in {"exact_match", "numeric"} else "exported"
+    verifiers = {"exact_match", "multiple_choice", "numeric", "instructions", "json_schema"}
+    mode = "stateless" if name in verifiers else "exported"
     assert (said["kind"], said["instance"], said["mode"]) == (kinds.get(name, "resources"), name, mode)
     assert unknown.status_code == 401
 

@@ -19,7 +19,17 @@ from triocollect.protocol.values import JsonObject
 
 ProcessKind: TypeAlias = Literal["environment", "agent", "model", "resources", "inference"]
 
-SOURCES: Final = ("exact_match", "numeric", "counter")  # resources servers that this package brings along
+# Resources servers that this package brings along: verifiers, then environments.
+SOURCES: Final = (
+    "exact_match",
+    "multiple_choice",
+    "numeric",
+    "instructions",
+    "json_schema",
+    "counter",
+    "blackjack",
+    "sql",
+)
 
 ENVIRONMENT: Final = "environment"
 AGENT: Final = "agent"

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from triocollect.servers.inference import script
 from triocollect.servers.inference.conversation import read
-from triocollect.servers.inference.script import Answer, ToolCall
+from triocollect.servers.inference.moves import AT_A_LOSS, Answer, ToolCall
+from triocollect.servers.inference.reckoning import calculate
 from triocollect.servers.inference.tokens import pieces
 
 TOOLS = [{"type": "function", "name": name} for name in ("increment", "decrement", "get_value")]
@@ -60,12 +61,12 @@ def test_a_new_question_begins_a_new_count() -> None:
 
 
 def test_a_plan_without_its_tools_is_not_played() -> None:
-    assert decide(PLAN, tools=TOOLS[:1]) == script.AT_A_LOSS
+    assert decide(PLAN, tools=TOOLS[:1]) == AT_A_LOSS
 
 
 def test_a_plan_whose_last_result_is_no_number_ends_at_a_loss() -> None:
     history = [item for nth in range(4) for item in turn(nth, "broken")]
-    assert decide(PLAN, *history, tools=TOOLS) == script.AT_A_LOSS
+    assert decide(PLAN, *history, tools=TOOLS) == AT_A_LOSS
 
 
 def test_arithmetic_is_right_or_off_by_one_as_the_seed_falls() -> None:
@@ -78,8 +79,8 @@ def test_a_text_is_repeated_or_spoiled_as_the_seed_falls() -> None:
 
 
 def test_a_task_of_no_known_kind_is_answered_too() -> None:
-    assert some("Tell me a story") == {script.AT_A_LOSS}
-    assert decide("") == script.AT_A_LOSS
+    assert some("Tell me a story") == {AT_A_LOSS}
+    assert decide("") == AT_A_LOSS
 
 
 def test_what_tools_answer_does_not_change_whether_the_rollout_ends_right() -> None:
@@ -137,7 +138,7 @@ def test_a_question_is_calculated_as_python_does(numbers: list[int], data: st.Da
     question = str(numbers[0])
     for number in numbers[1:]:
         question += f" {data.draw(st.sampled_from('+-*'))} {number}"
-    assert script.calculate(question) == eval(question)
+    assert calculate(question) == eval(question)
 
 
 @given(st.text())

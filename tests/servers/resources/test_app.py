@@ -217,7 +217,7 @@ async def test_a_row_without_what_the_verifier_needs_is_refused_by_field() -> No
 
 
 def test_a_source_that_does_not_exist_is_named_beside_those_that_do() -> None:
-    with pytest.raises(ConfigError, match=r"'count'; there are exact_match, numeric, counter"):
+    with pytest.raises(ConfigError, match=r"'count'; there are exact_match, .*, json_schema, counter"):
         build_app(ResourcesSettings("c", "count"))
 
 

@@ -73,4 +73,4 @@ def test_a_report_earns_its_reward_only_with_the_right_value_and_the_right_moves
 
 
 def test_no_two_counters_begin_alike() -> None:
-    assert len({CounterSource().begin().seed for _ in range(50)}) == 50
+    assert len({CounterSource().begin(b"{}").seed for _ in range(50)}) == 50

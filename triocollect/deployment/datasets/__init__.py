@@ -5,7 +5,16 @@ from typing import Final
 
 from triocollect.errors import UsageError
 
-NAMES: Final = ("arithmetic", "counter", "echo")
+NAMES: Final = (
+    "arithmetic",
+    "blackjack",
+    "counter",
+    "echo",
+    "instructions",
+    "json_schema",
+    "multiple_choice",
+    "sql",
+)
 
 
 def path(name: str) -> Path:

@@ -7,7 +7,8 @@ import msgspec
 from msgspec import Raw
 
 from triocollect.servers.inference.conversation import NULL, Conversation
-from triocollect.servers.inference.script import ToolCall, decide
+from triocollect.servers.inference.moves import ToolCall
+from triocollect.servers.inference.script import decide
 from triocollect.servers.inference.tokens import pieces
 
 # The same request gets the same response, so that no clock may show in it.

@@ -1,32 +1,25 @@
 r"""What the scripted model says next. Pure: the same conversation always gets the same words.
 
-It knows three kinds of task, and gets about four of five right:
+It knows some kinds of task, and gets about four of five right:
 
-- "What is 3 + 4 * 5?" is answered, the number in a `\boxed{}`;
+- "What is 3 + 4 * 5?" is answered, the number in a `\boxed{}`, or the letter of the option that has it;
 - "Add 3, then 4, then subtract 2, then report the value." is played with the tools `increment`, `decrement`
   and `get_value`, one call a turn: how many results came back is how many steps are done;
-- "Repeat exactly: ..." is repeated.
+- "Play 3 hands of blackjack. Hit below 16 ..." is played by what the cards show (`playing.py`);
+- "Add 5 to amber, strike out crane, ..., then say how many there are in all." is a statement a turn;
+- "Repeat exactly: ..." is repeated;
+- "Write about ..." and "... fits this schema: {...}" is written as it is asked for (`writing.py`).
 """
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
+from triocollect.servers.inference import playing, writing
 from triocollect.servers.inference.conversation import Conversation
-
-
-class Answer(NamedTuple):
-    """A message that ends the turn."""
-
-    text: str
-
-
-class ToolCall(NamedTuple):
-    """One call of one tool; `arguments` is JSON."""
-
-    name: str
-    arguments: str
+from triocollect.servers.inference.moves import AT_A_LOSS, Answer, Move, ToolCall
+from triocollect.servers.inference.reckoning import SUM, calculate
 
 
 class _Amount(msgspec.Struct, frozen=True):
@@ -34,28 +27,39 @@ class _Amount(msgspec.Struct, frozen=True):
 
 
 RIGHT_OF_TEN: Final = 8
-AT_A_LOSS: Final = Answer("I do not know what to do here.")
 
 _REPEAT: Final = re.compile(r"Repeat exactly: (.*)", re.DOTALL)
 _PLAN: Final = re.compile(r"\b((?:add|subtract)\b.*?)\breport the value", re.IGNORECASE | re.DOTALL)
 _CHANGE: Final = re.compile(r"(?:\b(add|subtract)\s+)?\b(\d{1,7})\b", re.IGNORECASE)
-_SUM: Final = re.compile(r"\d{1,15}(?:\s*[-+*]\s*\d{1,15}){1,20}")  # bounded: the number must stay printable
 _TOOL_OF: Final = {"add": "increment", "subtract": "decrement"}
 _INTEGER: Final = re.compile(r"-?\d+")
 
 
-def decide(conversation: Conversation) -> Answer | ToolCall:
+def decide(conversation: Conversation) -> Move:
     """The model's next words, or its next tool call."""
-    right = conversation.dice % 10 < RIGHT_OF_TEN
-    if (repeat := _REPEAT.search(conversation.task)) is not None:
+    task, right = conversation.task, conversation.dice % 10 < RIGHT_OF_TEN
+    if (repeat := _REPEAT.search(task)) is not None:
         return Answer(repeat[1] if right else repeat[1] + " and so on")
-    if (steps := plan(conversation.task)) and conversation.tools.issuperset(step.name for step in steps):
-        done = len(conversation.results)
-        return steps[done] if done < len(steps) else _report(conversation.results[-1], right=right)
-    if (question := _SUM.search(conversation.task)) is not None:
-        value = calculate(question[0]) + (not right)
-        return Answer(f"Products first, then from left to right: {question[0]} makes \\boxed{{{value}}}")
-    return AT_A_LOSS
+    return (
+        writing.write(task, right=right)
+        or writing.fill_in(task, right=right)
+        or writing.choose(task, conversation.dice, right=right)
+        or _with_tools(conversation, right=right)
+        or _in_numbers(task, right=right)
+        or AT_A_LOSS
+    )
+
+
+def _with_tools(conversation: Conversation, *, right: bool) -> Move | None:
+    task, results, tools = conversation.task, conversation.results, conversation.tools
+    if (steps := plan(task)) and tools.issuperset(step.name for step in steps):
+        done = len(results)
+        return steps[done] if done < len(steps) else _report(results[-1], right=right)
+    if tools >= playing.BLACKJACK_TOOLS:
+        return playing.play_blackjack(task, results, right=right)
+    if playing.QUERY in tools:
+        return playing.query_database(task, results, conversation.dice, right=right)
+    return None
 
 
 def plan(task: str) -> tuple[ToolCall, ...]:
@@ -72,18 +76,14 @@ def plan(task: str) -> tuple[ToolCall, ...]:
     return (*steps, ToolCall("get_value", "{}"))
 
 
-def calculate(question: str) -> int:
-    """The value of whole numbers joined by +, - and *, the products first."""
-    total, product, sign = 0, 0, 1
-    for operator, number in re.findall(r"([-+*]?)\s*(\d+)", question):
-        if operator == "*":
-            product *= int(number)
-        else:
-            total, product, sign = total + sign * product, int(number), -1 if operator == "-" else 1
-    return total + sign * product
-
-
 def _report(result: str, *, right: bool) -> Answer:
     if (value := _INTEGER.search(result)) is None:
         return AT_A_LOSS
     return Answer(f"The value is {int(value[0]) + (not right)}.")
+
+
+def _in_numbers(task: str, *, right: bool) -> Answer | None:
+    if (question := SUM.search(task)) is None:
+        return None
+    value = calculate(question[0]) + (not right)
+    return Answer(f"Products first, then from left to right: {question[0]} makes \\boxed{{{value}}}")

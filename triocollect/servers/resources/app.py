@@ -21,7 +21,16 @@ from triocollect.protocol.identity import episode_in, epoch_of
 from triocollect.protocol.ids import EpisodeId, rollout_id_fault
 from triocollect.protocol.refusals import Code, Refusal
 from triocollect.servers.replies import broken, json_reply, refusal, refused, retired
-from triocollect.servers.resources import counter, exact_match, numeric
+from triocollect.servers.resources import (
+    blackjack,
+    counter,
+    exact_match,
+    instructions,
+    json_schema,
+    multiple_choice,
+    numeric,
+    sql,
+)
 from triocollect.servers.resources.answer import final_answer
 from triocollect.servers.resources.effects import Effect, Record, recorder
 from triocollect.servers.resources.open_sessions import OpenSessions
@@ -95,7 +104,7 @@ class _Server(Generic[S]):
         episode = _episode_of_headers(request) or _episode_of_row(row)
         if episode is None:
             return _no_identity("neither x-rollout-id nor the row's own indices say whose session this is")
-        return await self._at_work(request, episode, "seed_session", lambda: self._seeded(episode))
+        return await self._at_work(request, episode, "seed_session", lambda: self._seeded(episode, row))
 
     async def call(self, request: Request) -> Response:
         tool = request.path_params["tool"]
@@ -129,8 +138,8 @@ class _Server(Generic[S]):
             return act()
         return retired(episode, self._admission)
 
-    def _seeded(self, episode: EpisodeId) -> Response:
-        state = self._source.begin()
+    def _seeded(self, episode: EpisodeId, row: bytes) -> Response:
+        state = self._source.begin(row)
         self._record(Effect(episode.rollout_id, episode.attempt, "seed", Raw(NO_ARGUMENTS), state))
         session = self.sessions.begin(episode, state)
         response = json_reply({})
@@ -176,8 +185,13 @@ def _mount(settings: ResourcesSettings, source: Source[S]) -> Starlette:
 
 SOURCES: Final[Mapping[str, Callable[[ResourcesSettings], Starlette]]] = {
     "exact_match": partial(_mount, source=Verifier(exact_match.Expected, exact_match.verify)),
+    "multiple_choice": partial(_mount, source=Verifier(multiple_choice.Expected, multiple_choice.verify)),
     "numeric": partial(_mount, source=Verifier(numeric.Expected, numeric.verify)),
+    "instructions": partial(_mount, source=Verifier(instructions.Expected, instructions.verify)),
+    "json_schema": partial(_mount, source=Verifier(json_schema.Expected, json_schema.verify)),
     "counter": partial(_mount, source=counter.CounterSource()),
+    "blackjack": partial(_mount, source=blackjack.BlackjackSource()),
+    "sql": partial(_mount, source=sql.SqlSource()),
 }
 
 

@@ -4,16 +4,14 @@ No two sessions begin alike, so a rollout that was continued from a state can be
 again. Tools: `increment(amount)`, `decrement(amount)`, `get_value()`; each answers with the value.
 """
 
-import os
 from typing import Annotated, Final, final
 
 import msgspec
 
 from triocollect.protocol.messages import Mode
-from triocollect.servers.resources import numeric
+from triocollect.servers.resources import dice, numeric
 from triocollect.servers.resources.source import Step, Verdict
 
-_SEED_BYTES: Final = 6  # a seed stays below 2**53: every JSON reader keeps it whole
 _STARTS: Final = 1000  # a counter starts at 0 ... 999
 
 
@@ -80,9 +78,9 @@ class CounterSource:
     state_type = Counter
     tools: frozenset[str] = frozenset({"increment", "decrement", "get_value"})
 
-    def begin(self) -> Counter:
+    def begin(self, row: bytes) -> Counter:  # noqa: ARG002  # every plan has a counter like another
         """Draw a seed from the operating system."""
-        return start(int.from_bytes(os.urandom(_SEED_BYTES), "big"))
+        return start(dice.new_seed())
 
     def call(self, state: Counter, tool: str, arguments: bytes) -> Step[Counter]:
         """Raises msgspec.DecodeError for arguments that the tool does not take."""

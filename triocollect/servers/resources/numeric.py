@@ -11,6 +11,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from triocollect.servers.resources.boxed import boxed
 from triocollect.servers.resources.source import Verdict
 
 # A sign right after a word, a digit or a bracket is an operator ("10-3"), not a part of the number. The
@@ -22,7 +23,6 @@ _NUMBER: Final = re.compile(
         (?:[eE][-+]?\d{1,3}(?!\d))?""",
     re.VERBOSE | re.ASCII,
 )
-_BOX: Final = r"\boxed{"
 
 
 class Expected(msgspec.Struct, frozen=True):
@@ -47,18 +47,6 @@ def verify(answer: str, expected: Expected) -> Verdict:
 
 def last_number(text: str) -> Decimal | None:
     """The number that a text ends on, exactly; None if there is none."""
-    numbers = _NUMBER.findall(_boxed(text))
+    inside = boxed(text)
+    numbers = _NUMBER.findall(text if inside is None else inside)
     return Decimal(numbers[-1].replace(",", "").replace("\N{MINUS SIGN}", "-")) if numbers else None
-
-
-def _boxed(text: str) -> str:
-    """What stands in the last box, up to its own closing brace; the whole text where there is no box."""
-    _, box, inside = text.rpartition(_BOX)
-    if not box:
-        return text
-    depth = 1
-    for place, letter in enumerate(inside):
-        depth += (letter == "{") - (letter == "}")
-        if depth == 0:
-            return inside[:place]
-    return inside

@@ -1,7 +1,9 @@
 """What a resources server serves: a stateful environment, or a verifier that keeps nothing. Pure.
 
-A session's state is a plain value (None, or a frozen Struct of JSON values), and every move returns a new
-one: what a session is can be written down between any two requests, and put back.
+A session's state is a plain value (None, or a frozen Struct that JSON can hold), and every move returns a
+new one: what a session is can be written down between any two requests, and put back. A stateful one has the
+fields `seed`, drawn from the operating system when the session begins, and `effects`, which counts the
+changes since, as does its verdict: by them an interrupted session is told from one that was played again.
 """
 
 from collections.abc import Callable
@@ -48,8 +50,8 @@ class Source(Protocol[S]):
         """Names of the tools; none of them is a name of the server's own routes."""
         ...
 
-    def begin(self) -> S:
-        """The state of a new session."""
+    def begin(self, row: bytes) -> S:
+        """The state of a new session; `row` is the seeding request, of a Gym agent the whole row."""
         ...
 
     def call(self, state: S, tool: str, arguments: bytes) -> Step[S]:
@@ -73,7 +75,7 @@ class Verifier(Generic[RowT]):
         self._row: msgspec.json.Decoder[RowT] = msgspec.json.Decoder(row_type)
         self._judge = judge
 
-    def begin(self) -> None:
+    def begin(self, row: bytes) -> None:
         """Nothing to keep."""
 
     def call(self, state: None, tool: str, arguments: bytes) -> Step[None]:

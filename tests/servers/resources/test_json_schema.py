@@ -1,0 +1,107 @@
+"""Which answers fit a row's schema, and that no schema or answer makes the judging endless."""
+
+import json
+
+import msgspec
+import pytest
+
+from triocollect.servers.resources.json_schema import Expected, verify
+
+THING = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "pattern": "^[a-z]+$"}, "count": {"$ref": "#/$defs/small"}},
+    "required": ["name"],
+    "patternProperties": {"^x-": {"type": "null"}},
+    "additionalProperties": False,
+    "$defs": {"small": {"type": "integer", "maximum": 9}},
+}
+
+
+def judged(answer: str, schema: object = THING):
+    return verify(answer, Expected(json.dumps(schema)))
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        ('{"name": "reed", "count": 3}', None),
+        (' {"name": "reed", "x-more": null}\n', None),
+        ('Here it is:\n```json\n{"name": "reed"}\n```\nDone.', None),
+        ('```\n{"name": "reed"}```', None),
+        ('{"name": "Reed"}', "$.name: 'Reed' does not match"),
+        ('{"name": "reed", "count": 10}', "$.count: 10 is greater than the maximum of 9"),
+        ('{"name": "reed", "x-more": 1}', "$['x-more']: 1 is not of type 'null'"),
+        ('{"name": "reed", "more": 1}', "'more' is no property"),
+        ('{"count": 3}', "'name' is a required property"),
+        ("[]", "$: [] is not of type 'object'"),
+        ('Here: {"name": "reed"}', "no JSON"),
+        ('```json\n{}\n``` or ```json\n{"name": "reed"}\n```', "no JSON"),
+        ('{"name": "\\ud800"}', "no JSON"),
+        ("", "no JSON"),
+    ],
+)
+def test_an_answer_fits_or_the_reply_says_where_it_does_not(answer: str, fault: str | None) -> None:
+    verdict = judged(answer)
+    assert verdict.reward == float(fault is None)
+    assert fault is None or fault in verdict.details["validation_error"]
+
+
+def test_properties_beyond_those_named_may_have_a_schema_of_their_own() -> None:
+    schema = {"properties": {"a": True}, "additionalProperties": {"type": "string"}}
+    assert judged('{"a": 1, "b": "x"}', schema).reward == 1.0
+    assert judged('{"a": 1, "b": 2}', schema).reward == 0.0
+
+
+def test_an_older_draft_means_what_it_meant() -> None:
+    old = {"$schema": "http://json-schema.org/draft-04/schema#", "maximum": 3, "exclusiveMaximum": True}
+    assert judged("2", old).reward == 1.0
+    assert judged("3", old).reward == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("{", "`schema_str`"),
+        ("[]", "`schema_str`"),
+        ('{"type": "thing"}', "`schema_str`: 'thing' is not valid"),
+        ('{"pattern": "("}', "`schema_str`"),
+        ('{"$ref": "#/nowhere"}', "`schema_str`.*nowhere"),
+        ('{"unevaluatedProperties": false}', "unevaluatedProperties is not judged"),
+        ("[" * 100_000, "`schema_str`"),
+    ],
+)
+def test_a_schema_that_is_none_is_refused(text: str, complaint: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=complaint):
+        verify("{}", Expected(text))
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9/schema", "file:///etc/passwd", "other.json"])
+def test_a_reference_that_leaves_the_schema_is_refused_and_never_fetched(address: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match="Unresolvable"):
+        judged("{}", {"$ref": address})
+
+
+def exploding(depth: int) -> dict:
+    levels = {f"l{n}": {"allOf": [{"$ref": f"#/$defs/l{n + 1}"}] * 3} for n in range(depth)}
+    return {"$ref": "#/$defs/l0", "$defs": {**levels, f"l{depth}": {}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "answer", "fault"),
+    [
+        ({"pattern": "^(a|a)*$"}, '"' + "a" * 60 + '!"', "comes to no end"),
+        (
+            {"patternProperties": {"^(a|aa)*$": {}}, "additionalProperties": False},
+            '{"' + "a" * 90 + '!": 1}',
+            "comes to no end",
+        ),
+        (exploding(30), "1", "more than"),
+        ({"$ref": "#"}, "1", "too deep"),
+        ({"properties": {"a": {"$ref": "#"}}}, '{"a":' * 50_000 + "1" + "}" * 50_000, "no JSON"),
+        ({"properties": {"a": {"$ref": "#"}}}, '{"a":' * 900 + "1" + "}" * 900, "too deep"),
+    ],
+)
+def test_judging_always_ends_and_what_did_not_earns_nothing(schema: dict, answer: str, fault: str) -> None:
+    verdict = judged(answer, schema)
+    assert verdict.reward == 0.0
+    assert fault in verdict.details["validation_error"]
