@@ -1,5 +1,6 @@
 """One process at a time: flock on a file, taken before anything is changed."""
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -128,14 +129,21 @@ def _is_still(path: Path, descriptor: int) -> bool:
     return (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
 
 
-def _known_holder(path: Path) -> str | None:
-    """The kernel's word on who holds the lock; another host's is not in it."""
-    try:
+def holder_of(path: Path) -> int | None:
+    """The process of this machine that holds a lock on the file, as the kernel tells; None for nobody.
+
+    Takes no lock: looking disturbs nobody. A holder on another host cannot be seen.
+    """
+    with contextlib.suppress(OSError, IndexError, ValueError):
         inode = path.stat().st_ino
         for line in Path("/proc/locks").read_text().splitlines():
             fields = line.split()
-            if "FLOCK" in fields and fields[-3].endswith(f":{inode}"):
-                return f"another collector, process {fields[4]} on {os.uname().nodename}"
-    except (OSError, IndexError):
-        pass
+            if "FLOCK" in fields and "->" not in fields and fields[-3].endswith(f":{inode}"):
+                return int(fields[4])
     return None
+
+
+def _known_holder(path: Path) -> str | None:
+    """The kernel's word on who holds the lock; another host's is not in it."""
+    holder = holder_of(path)
+    return None if holder is None else f"another collector, process {holder} on {os.uname().nodename}"

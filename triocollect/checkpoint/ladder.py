@@ -78,11 +78,12 @@ def read_latest(root: Path) -> Latest | None:
     return latest
 
 
-def find_checkpoint(root: Path, *, input_sha256: str | None = None) -> Rung:
+def find_checkpoint(root: Path, *, input_sha256: str | None = None, hash_records: bool = True) -> Rung:
     """Climb down from LATEST. Without LATEST there is no checkpoint, whatever folders lie about.
 
     Below a LATEST that can be read only lower numbers count: a folder above it was never published. With
-    `input_sha256` a checkpoint of another input is passed over: its rollout ids mean other rows.
+    `input_sha256` a checkpoint of another input is passed over: its rollout ids mean other rows. Without
+    `hash_records` the records' bytes are not looked at, which takes no time.
     """
     skipped: list[Skipped] = []
     latest = None
@@ -95,7 +96,7 @@ def find_checkpoint(root: Path, *, input_sha256: str | None = None) -> Rung:
     for folder in _rungs(root, latest):
         named = latest if latest is not None and folder.name == folder_name(latest.sequence) else None
         try:
-            whole = read_whole(folder, named=named)
+            whole = read_whole(folder, named=named, hash_records=hash_records)
         except DamageError as damage:
             skipped.append(Skipped(folder.name, str(damage)))
             continue

@@ -17,7 +17,7 @@ from triocollect.errors import Exit
 COMMANDS: Final = {
     "run": "Collect: send every row of a data set to its environment server, write one result each.",
     "materialize": "Expand the data set into the rows that would be sent, and stop.",
-    "status": "How a run stands, read from its files alone.",
+    "status": "How a run stands: rows done and left, what a restart continues.",
     "verify": "Whether what a run left adds up: rows, checkpoints, effects.",
     "aggregate": "Metrics over one or several outputs.",
     "serve": "Serve the deployment that the package brings along, or one server of it.",

@@ -1,37 +1,45 @@
 """`triocollect status`."""
 
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
 from triocollect.cli import say
 from triocollect.cli.app import command
-from triocollect.report.status import status as read_status
+from triocollect.cli.where import CHECKPOINT_DIR, OUTPUT, PATH, places_at
+from triocollect.errors import Exit
+from triocollect.reading.standing import standing_of
 
-ABOUT = "Changes nothing and asks no server; works while the run goes on."
+ABOUT = """What is done, failed and left; what was in flight when it was last written down, and what of it the
+same command would continue and what it would start from the input; the last checkpoints; whether a collector
+is at work. Changes nothing, takes no lock and asks no server; works while the run goes on."""
 EPILOGUE = """Examples:
-  triocollect status out.jsonl
-  triocollect status results/ --json
+  triocollect status results/
+  triocollect status out.jsonl --checkpoint-dir /scratch/checkpoints
+  triocollect status checkpoints/ --json
 
 Exit codes:
   0  told, whatever the run's state is
   1  internal error
-  2  there is no output to look at"""
+  2  there is nothing of a run to look at
+  4  told, and something there is damaged: it is named"""
+JSON: Final = Parameter(help="One JSON object on stdout.", negative="", show_default=False)
 
-app = command("status", "PATH [--json]", ABOUT, EPILOGUE)
+app = command("status", "PATH [FLAGS]", ABOUT, EPILOGUE)
 
 
 @app.default
 def status(
-    path: Annotated[str, Parameter(help="An output, or a folder of outputs.")],
+    path: Annotated[str, PATH],
     /,
     *,
-    json: Annotated[
-        bool, Parameter(help="One JSON object on stdout.", negative="", show_default=False)
-    ] = False,
+    checkpoint_dir: Annotated[str | None, CHECKPOINT_DIR] = None,
+    output: Annotated[str | None, OUTPUT] = None,
+    json: Annotated[bool, JSON] = False,
 ) -> int:
     """Look, and tell."""
-    found = read_status(Path(path))
-    say.out(found.as_json().decode() if json else found.text())
-    return 0
+    found = standing_of(places_at(Path(path), output=output, checkpoint_dir=checkpoint_dir))
+    say.out(found.as_json().decode() if json else found.text(datetime.now(UTC)))
+    return Exit.REFUSED if found.damaged else Exit.OK

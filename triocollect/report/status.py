@@ -43,6 +43,10 @@ class OutputStatus(msgspec.Struct, frozen=True, kw_only=True):
     tails: Mapping[str, Tail]  # of output and sidecar
     findings: tuple[str, ...]  # the first of each kind, in words
 
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        return _lines(self)
+
 
 class Status(msgspec.Struct, frozen=True):
     """All outputs that were asked about."""
@@ -55,7 +59,7 @@ class Status(msgspec.Struct, frozen=True):
 
     def text(self) -> str:
         """For people."""
-        return "\n\n".join("\n".join(_lines(output)) for output in self.outputs)
+        return "\n\n".join("\n".join(output.lines()) for output in self.outputs)
 
 
 def status(path: Path) -> Status:

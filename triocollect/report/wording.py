@@ -8,11 +8,22 @@ from triocollect.metrics import Interval
 
 _LONGEST: Final = 200  # characters
 _PLAIN_BELOW: Final = 1e9
+_DAY_S: Final = 86_400
+_UNITS: Final = ((120, 1, "s"), (7200, 60, "min"), (2 * _DAY_S, 3600, "h"))
 
 
 def clock_time(seconds: float) -> str:
     """`H:MM:SS`."""
     return str(timedelta(seconds=int(seconds)))
+
+
+def span_of_time(seconds: float) -> str:
+    """`12 s`, `5 min`, `3 h`, `2 d`; never below 0."""
+    seconds = max(0.0, seconds)
+    for below, one, unit in _UNITS:
+        if seconds < below:
+            return f"{seconds / one:.0f} {unit}"
+    return f"{seconds / _DAY_S:.0f} d"
 
 
 def mean_with_interval(mean: float | None, interval: tuple[float, float] | None) -> str:

@@ -1,0 +1,123 @@
+"""What `status` tells of a run that is at work, was preempted, or is damaged."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.reading.golden import same_as_golden
+from tests.reading.runs import snapshot
+from triocollect.__main__ import main
+from triocollect.reading.places import places
+from triocollect.reading.standing import standing_of
+
+WRITTEN = "when last written down"
+NOW = datetime(2026, 1, 2, 3, 5, tzinfo=UTC)
+
+
+def told(path="."):
+    return standing_of(places(Path(path)))
+
+
+def test_people_read_where_the_run_stands_and_what_a_restart_does(folder):
+    assert told().text(NOW).splitlines() == [
+        "out.jsonl",
+        "  rows       6 expected = 2 succeeded + 1 failed + 3 left",
+        "  failed     agent_run_error 1; 0 not to be tried again",
+        "ckpt",
+        "  collector  nobody is at work; the last was process 4711 on n1, since 2026-01-02T03:00:00+00:00",
+        "  LATEST     c-000002-00000002",
+        f"  in flight  3 rows {WRITTEN}; the same command continues 1 and starts 2 from the input",
+        "             4-0, attempt 0, from its input: resources sql cannot capture it",
+        "             5-0, attempt 0, from its input: it was sent after that checkpoint",
+        "  published  c-000001-00000001, 4 min ago: 1 row with 30 s of work, 0 left out, 128 bytes",
+        "  published  c-000002-00000002, 3 min ago: 1 row with 60 s of work, 1 left out, 128 bytes",
+        "  in vain    c-000003-00000003, 2 min ago: agent waits for 5-0 (in a tool)",
+    ]
+
+
+def test_programs_read_the_same_as_ever(folder):
+    assert same_as_golden("status", told().as_json())
+
+
+@pytest.mark.parametrize("path", [".", "out.jsonl", "ckpt"])
+def test_either_half_tells_the_whole_and_nothing_is_changed_by_looking(folder, path, capsys):
+    before = snapshot(folder)
+    assert main(["status", path, "--json"]) == 0
+    [run] = json.loads(capsys.readouterr().out)["runs"]
+    assert (run["output"]["left"], run["checkpoints"]["restart"]["continues"][0]["becomes"]) == (3, 2)
+    assert snapshot(folder) == before
+
+
+def test_a_finished_row_is_not_in_flight_whatever_the_log_says(folder):
+    with (folder / "out.jsonl").open("ab") as output:
+        output.write(b'{"_ng_task_index":3,"_ng_rollout_index":0,"_ng_attempt_index":1,"reward":1}\n')
+    [run] = told().runs
+    assert run.checkpoints.restart.continues == ()
+
+
+def test_a_collector_at_work_is_seen_without_being_disturbed(folder):
+    hold = "import fcntl, sys; f = open('ckpt/collector.lock', 'r+'); fcntl.flock(f, 2); "
+    hold += "print(1, flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder
+    ) as holder:
+        holder.stdout.readline()
+        found = told().runs[0].checkpoints.collector
+        assert (found.at_work, found.pid) == ("yes", holder.pid)
+        holder.stdin.close()
+    assert told().runs[0].checkpoints.collector.at_work == "no"
+
+
+def test_whether_a_collector_on_another_host_lives_is_not_guessed(folder):
+    (folder / "ckpt" / "collector.pid").write_text("4711\n")
+    [run] = told().runs
+    assert run.checkpoints.collector.at_work == "unknown"
+    assert "only that host can tell" in told().text(NOW)
+
+
+def test_the_checkpoint_that_a_restart_falls_back_to_is_the_one_that_is_told(folder, capsys):
+    (folder / "ckpt" / "ckpt-000002" / "collection.json").write_bytes(b"{}")
+    assert main(["status", "."]) == 4
+    said = capsys.readouterr().out
+    assert "LATEST     c-000001-00000001" in said
+    assert "ckpt-000002 was passed over: ckpt-000002/collection.json is not the one that LATEST names" in said
+
+
+@pytest.mark.parametrize(
+    ("damage", "words", "code"),
+    [
+        (lambda here: (here / "ckpt/LATEST").write_bytes(b""), "LATEST was passed over: it is empty", 4),
+        (lambda here: (here / "ckpt/LATEST").unlink(), "LATEST     no checkpoint", 0),
+        (lambda here: (here / "ckpt/collector.lock").write_bytes(b"\0"), "collector.lock is damaged", 4),
+        (lambda here: shutil.rmtree(here / "ckpt/ckpt-000002"), "ckpt-000002 is not there", 4),
+        (lambda here: (here / "ckpt/outcomes.jsonl").write_bytes(b"\xff\n"), "in flight  3 rows", 0),
+        (lambda here: (here / "ckpt/dispatched.jsonl").write_bytes(b"no\n"), "dispatched.jsonl, line 1", 4),
+        (lambda here: (here / "out_run.json").write_bytes(b"{"), "out_run.json is damaged", 4),
+        (lambda here: (here / "out.jsonl").write_bytes(b"\0\0\n"), "out.jsonl, line 1 (byte 0)", 4),
+        (lambda here: (here / "out_materialized_inputs.jsonl").write_bytes(b"x"), "line 1 (byte 0)", 4),
+        (lambda here: os.mkfifo(here / "ckpt/.LATEST.tmp"), "in flight  3 rows", 0),
+    ],
+)  # fmt: skip
+def test_damage_is_a_line_and_never_the_end_of_the_program(folder, capsys, damage, words, code):
+    damage(folder)
+    for path in (".", "ckpt"):
+        assert main(["status", path]) in {0, 4}
+        assert "internal error" not in capsys.readouterr().err
+    assert main(["status", "."]) == code
+    assert words in capsys.readouterr().out
+
+
+def test_a_directory_whose_output_is_lost_tells_what_it_can(folder, capsys):
+    for file in folder.glob("out*"):
+        file.unlink()
+    assert main(["status", "ckpt"]) == 0
+    said = capsys.readouterr().out
+    assert "LATEST     c-000002-00000002" in said
+    assert "in flight" not in said
+    assert "its output is not near it" in said

@@ -1,0 +1,1 @@
+"""Reading a run's folder or a checkpoint directory without any server."""
