@@ -8,6 +8,7 @@ from typing import TypeAlias
 from attrs import field, frozen
 
 from tests.cases.participant import Received
+from tests.cases.taking_part import Deployment
 
 Answers: TypeAlias = Mapping[str, str | bytes]
 
@@ -70,6 +71,7 @@ class Run:
     disk: Untouched | Grown
     sent: str = ""
     continued: str = ""  # of `sent`: goes on from where a checkpoint has it
+    retired: str = ""  # what the environment was told to stop
     checkpoints: Checkpoints | None = None
     signal: Signals | None = None  # comes while the first row is under way
     pid_1: bool = False  # a process of its own, the first of a new world
@@ -80,6 +82,7 @@ class Run:
     flags: tuple[str, ...] = ()
     answers: Answers = field(factory=dict)
     change: Callable[[Path], None] | None = None  # what befalls the folder first
+    servers: Callable[[Deployment], None] | None = None  # what befalls those that take part
     also: Callable[[Seen], None] | None = None
     process: bool = False  # as a process of its own, `python -m triocollect`
     rival: "Run | None" = None  # given while this one is under way
@@ -96,4 +99,5 @@ class Case:
     runs: tuple[Run, ...]
     choice: str = ""
     checkpoints: str | None = None  # the folder of its files that is the checkpoint directory
+    same_servers: bool = False  # for all its runs; else each has fresh ones, where there are checkpoints
     with_ids: bool = False

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -65,6 +65,7 @@ class Scene:
     names: Names
     participant: Participant
     checkpoints: Path | None = None
+    lasting: Deployment | None = None  # it is the same for every run
     ran: set[str] = field(factory=set)  # episodes that the server was asked for, by all runs so far
 
     def files(self) -> dict[str, bytes]:
@@ -89,7 +90,10 @@ def play(name: str, case: Case, root: Path) -> None:
             if run.folder not in scenes:
                 participant = others.enter_context(Participant())
                 scene = lay_out(DATA / name, case, run, root / run.folder, participant)
-                scenes[run.folder] = _with_checkpoints(scene, case, pids)
+                scene = _with_checkpoints(scene, case, pids)
+                if scene.checkpoints is not None and case.same_servers:
+                    scene = evolve(scene, lasting=others.enter_context(Deployment(scene.checkpoints)))
+                scenes[run.folder] = scene
             _play(scenes[run.folder], run)
 
 
@@ -171,19 +175,27 @@ def _ended(scene: Scene, run: Run) -> Ended:
 
 
 def _controlled(scene: Scene, checkpoints: Path, run: Run) -> tuple[Ended, tuple[Received, ...]]:
-    with Deployment(checkpoints, run.text, run.signal) as deployment:
+    with Deployment(checkpoints) if scene.lasting is None else nullcontext(scene.lasting) as deployment:
+        deployment.begin(run.text, run.signal)
+        if run.servers is not None:
+            run.servers(deployment)
         arguments = [
             *("run", "-i", str(scene.input), "-o", str(scene.folder / OUTPUT), *_SHOWN, *run.flags),
             *("--environment-url", deployment.url, "--participant", f"model={deployment.model_url}"),
             *("--checkpoint-dir", str(checkpoints)),
             *("--control-token-file", str(scene.folder.with_suffix(".token"))),
         ]
-        if not run.pid_1:
-            return _in_process(arguments, None), tuple(deployment.requests)
-        with _process(arguments, _NEW_WORLD) as world:
-            deployment.pid = lambda: _first_of(world.pid)
-            stdout, stderr = world.communicate(timeout=PATIENCE_S)
-        return Ended(world.returncode, stdout, stderr), tuple(deployment.requests)
+        ended = _in_new_world(arguments, deployment) if run.pid_1 else _in_process(arguments, None)
+        retired = [scene.names.say_episode(one.rollout_id, one.attempt) for one in deployment.retired]
+        assert sorted(retired) == sorted(run.retired.split())
+        return ended, tuple(deployment.requests)
+
+
+def _in_new_world(arguments: list[str], deployment: Deployment) -> Ended:
+    with _process(arguments, _NEW_WORLD) as world:
+        deployment.pid = lambda: _first_of(world.pid)
+        stdout, stderr = world.communicate(timeout=PATIENCE_S)
+    return Ended(world.returncode, stdout, stderr)
 
 
 def has_new_worlds() -> bool:

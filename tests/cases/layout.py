@@ -40,6 +40,11 @@ class Names:
         letter = self.letters[task] if task < len(self.letters) else str(task)
         return letter + (f"/{rollout}" if rollout else "") + (f"@{attempt}" if attempt else "")
 
+    def say_episode(self, rollout_id: str, attempt: int) -> str:
+        """The same, of an episode whose rollout has no name of its own."""
+        task, rollout = rollout_id.split("-")
+        return self.say(int(task), int(rollout), attempt)
+
     def say_record(self, line: bytes) -> str:
         """A written line: as above, and `:class` where it is a failure."""
         record = json.loads(line)

@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tests.cases.participant import PATIENCE_S, Received
+from triocollect.errors import StateError
 from triocollect.participant import (
     Admission,
     ControlPlane,
@@ -42,6 +43,8 @@ class Texts(Participant[Record]):
         self.texts: dict[EpisodeId, object] = {}
         self.unclaimed: set[EpisodeId] = set()
         self.cut: trio.Event | None = None  # somebody waits for the end of a pause
+        self.stopped: list[EpisodeId] = []
+        self.refuses: str | None = None  # to install anything, and why
 
     def open(self):
         if self.cut is not None:
@@ -59,6 +62,8 @@ class Texts(Participant[Record]):
         ]
 
     async def install(self, records, becomes):
+        if self.refuses is not None:
+            raise StateError(self.refuses)
         await self.discard(None)
         taken = {becomes[episode_of(one)]: decode_state(one.state) for one in records}
         self.texts |= taken
@@ -72,6 +77,7 @@ class Texts(Participant[Record]):
 
     async def stop(self, episodes):
         await super().stop(episodes)
+        self.stopped += episodes
         for episode in filter(self.admission.marks.retired, [*self.texts]):
             self.unclaimed.discard(episode)
             del self.texts[episode]
@@ -87,12 +93,14 @@ class Deployment:
     answered before the checkpoint that it asks for is over.
     """
 
-    def __init__(self, root: Path, text: str, number: signal.Signals | None = None) -> None:
-        self.requests: Final[list[Received]] = []
+    def __init__(self, root: Path) -> None:
+        self.requests: list[Received] = []
+        self.text = ""
+        self.signal: signal.Signals | None = None
         self.url = self.model_url = ""
         self.pid: Callable[[], int] = os.getpid
         self._environment, self._model = Texts("environment", "env"), Texts("model", "model")
-        self._root, self._text, self._signal = root, text, number
+        self._root = root
         self._ready = threading.Event()
         self._leave: Callable[[], None] = self._ready.clear
         self._thread = threading.Thread(target=trio.run, args=(self._serve,))
@@ -105,6 +113,20 @@ class Deployment:
     def __exit__(self, *_: object) -> None:
         self._leave()
         self._thread.join(PATIENCE_S)
+
+    def begin(self, text: str, number: signal.Signals | None) -> None:
+        """Of another run."""
+        self.requests, self.text, self.signal, self.pid = [], text, number, os.getpid
+        self._environment.cut, self._environment.stopped = None, []
+
+    def refuse_to_install(self, why: str) -> None:
+        """The model server does."""
+        self._model.refuses = why
+
+    @property
+    def retired(self) -> list[EpisodeId]:
+        """What the environment was told to stop."""
+        return self._environment.stopped
 
     async def _serve(self):
         token, over = trio.lowlevel.current_trio_token(), trio.Event()
@@ -140,16 +162,16 @@ class Deployment:
             here.texts.setdefault(episode, "begun")
             await self._pause()
             await admission.until_open()
-            return JSONResponse({"reward": 1.0, "text": f"{self._text} {here.texts.pop(episode)}"})
+            return JSONResponse({"reward": 1.0, "text": f"{self.text} {here.texts.pop(episode)}"})
         return _refused(Code.STALE_ATTEMPT)
 
     async def _pause(self):
         """Until the checkpoint is over that the first row asked for."""
-        if self._signal is None:
+        if self.signal is None:
             return
         if self._environment.cut is None:
             self._environment.cut = trio.Event()
-            os.kill(self.pid(), self._signal)
+            os.kill(self.pid(), self.signal)
         await self._environment.cut.wait()
 
 

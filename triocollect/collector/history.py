@@ -1,6 +1,6 @@
 """What earlier runs of a checkpoint directory did with the rows that are left, by rollout id."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from attrs import frozen
 
@@ -27,11 +27,18 @@ class History:
         return {rollout_id: row.highest for rollout_id, row in self.tried.items()}
 
 
-def history_of(rows: Iterable[Row], standing: Standing, sent: Sent, named: Iterable[EpisodeId]) -> History:
+def history_of(
+    rows: Iterable[Row],
+    standing: Standing,
+    sent: Sent,
+    named: Iterable[EpisodeId],
+    answered: Mapping[str, int],
+) -> History:
     """Put together what output, sidecar, dispatch log and checkpoints (`named` episodes) know.
 
     Holds only rows that are left and were tried; reads `rows` once. Where lines of the dispatch log are lost,
-    any row may have been sent below the floor, and all that are left count as tried.
+    any row may have been sent below the floor, and all that are left count as tried. `answered`: attempts
+    that ended in a run whose files are gone.
     """
     used, replied = standing.used_attempts(), standing.replied_attempts()
     in_checkpoints: dict[str, int] = {}
@@ -51,6 +58,6 @@ def history_of(rows: Iterable[Row], standing: Standing, sent: Sent, named: Itera
                 key=key,
                 highest=max(known),
                 sent=sent.attempts.get(rollout_id),
-                replied=replied.get(key),
+                replied=replied.get(key, answered.get(rollout_id)),
             )
     return History(tried, sent.floor)

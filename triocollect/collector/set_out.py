@@ -4,7 +4,7 @@ A refusal leaves every file as it was. A kill at any point leaves a folder from 
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,7 @@ from msgspec import UNSET
 from triocollect.checkpoint.directory import DISPATCHED
 from triocollect.checkpoint.names import LATEST
 from triocollect.checkpoint.store import Store
+from triocollect.collector.afresh import keep_attempts
 from triocollect.collector.agreement import first_run_file, sha256_of
 from triocollect.collector.drafting import digests_of, draft_of, go_on
 from triocollect.collector.earlier import Files, continues, forget, read_run_file
@@ -51,6 +52,7 @@ class Outset:
     rewards: RewardMean  # of the results so far
     damaged: int  # lines of earlier runs that do not count
     owns_checkpoints: bool = True  # those in the directory are of this output
+    answered: Mapping[str, int] = {}  # attempts of a forgotten run that have ended, by rollout id
 
     def forget_metrics(self) -> None:
         """Take the aggregate file of an earlier run away."""
@@ -108,10 +110,7 @@ def set_out(
             run_file = go_on(config, files, draft, rows, start.warn)
         else:
             run_file = first_run_file(rows, digests_of(config, rows))
-        if not start.resumed:
-            for trouble in () if place is None else place.store.forget():
-                start.warn(trouble)
-            forget(files, output)
+        answered = {} if start.resumed else _begin_afresh(start, place)
         earlier = read_run_file(files.run)[0] if start.resumed else None
         ours = _is_ours(earlier, place, start.warn)
         _put(draft, rows, files.materialized)
@@ -123,10 +122,21 @@ def set_out(
     failures = AppendFile(files.failures)
     try:
         outset = _stand(start, run_file, rows, Sinks(output, failures, ack_fd=ack_fd))
-        return evolve(outset, owns_checkpoints=ours)
+        return evolve(outset, owns_checkpoints=ours, answered=answered)
     except BaseException:
         failures.close()
         raise
+
+
+def _begin_afresh(start: _Start, place: Place | None) -> dict[str, int]:
+    """Forget the earlier run, and its checkpoints before anything else; see `keep_attempts`."""
+    answered: dict[str, int] = {}
+    if place is not None:
+        answered = keep_attempts(place.store.root / DISPATCHED, start.files)
+        for trouble in place.store.forget():
+            start.warn(trouble)
+    forget(start.files, start.output)
+    return answered
 
 
 def _traces(place: Place | None) -> list[Path]:
