@@ -129,13 +129,8 @@ class Taking:
             self._warn(text)
         if not self._rung.is_bottom:
             sent = sent.above(0)  # who has left checkpoints has sent rows, also where the log is lost
-        history = history_of(
-            self._outset.read_rows(),
-            self._outset.standing,
-            sent,
-            episodes_named(path),
-            self._outset.answered,
-        )
+        outset, named = self._outset, episodes_named(path)
+        history = history_of(outset.read_rows(), outset.standing, sent, named, outset.answered)
         found = await self._discover(participants)
         whole, header = self._rung.checkpoint, sent.header
         seen = (0 if header is None else header.epoch, 0 if whole is None else whole.collection.epoch)

@@ -1,6 +1,8 @@
 """What earlier runs of a checkpoint directory did with the rows that are left, by rollout id."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from attrs import frozen
 
@@ -9,6 +11,8 @@ from triocollect.checkpoint.plan import Tried
 from triocollect.collector.resume import Standing
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.rows.types import Row
+
+_NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 @frozen
@@ -32,7 +36,7 @@ def history_of(
     standing: Standing,
     sent: Sent,
     named: Iterable[EpisodeId],
-    answered: Mapping[str, int],
+    answered: Mapping[str, int] = _NOTHING,
 ) -> History:
     """Put together what output, sidecar, dispatch log and checkpoints (`named` episodes) know.
 
