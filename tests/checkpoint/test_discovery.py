@@ -14,6 +14,7 @@ from triocollect.checkpoint.discovery import (
     discover,
     highest_epoch,
     require_kinds,
+    unseen_behind,
 )
 from triocollect.checkpoint.line import Line
 from triocollect.errors import ControlError, RefusedError, UsageError
@@ -183,6 +184,15 @@ async def test_a_run_without_an_environment_and_a_model_is_refused():
     found = await found_by(answers(ours=participant()), "http://ours")
     with pytest.raises(UsageError, match=r"no environment server does .*: http://gym\)"):
         require_kinds(found, ["http://gym"])
+
+
+async def test_servers_behind_an_environment_server_that_names_none_are_asked_for():
+    ours = participant(kind="environment"), participant(kind="agent")
+    client = answers(environment=ours[0], agent=ours[1], counter=participant(kind="resources"))
+    known = await found_by(client, "http://environment", "http://agent")
+    assert unseen_behind(known).startswith("no resources server is known to take part")
+    assert unseen_behind(known[:1]).startswith("no agent server and no resources server is known")
+    assert unseen_behind(await found_by(client, "http://agent", "http://counter")) is None
 
 
 async def test_a_participant_that_works_for_another_run_refuses_the_hello(tmp_path, autojump_clock):

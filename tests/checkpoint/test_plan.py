@@ -1,7 +1,8 @@
 """What a restart continues, and as which attempt."""
 
-from triocollect.checkpoint.plan import Tried, plan
+from triocollect.checkpoint.plan import Tried, left_out_of_the_cut, plan
 from triocollect.protocol.ids import EpisodeId, RowKey
+from triocollect.protocol.manifests import Restarted
 from triocollect.protocol.messages import RestoredEpisode
 
 KEY = RowKey(0, 0)
@@ -71,3 +72,13 @@ def test_after_lines_of_the_log_were_lost_everything_below_the_floor_is_retired(
     assert retired(highest=1, sent=1, replied=1) == EpisodeId("0-0", 4)
     assert retired(highest=7, sent=7) == EpisodeId("0-0", 7)
     assert retired(highest=5, sent=5, replied=5) is None
+
+
+def test_why_rows_under_way_are_in_no_checkpoint_is_told_once_for_each_reason_and_only_of_unfinished_ones():
+    tried = {f"{task}-0": Tried(key=RowKey(task, 0), highest=0, sent=0) for task in range(9)}
+    tried["8-0"] = Tried(key=RowKey(8, 0), highest=0, sent=0, replied=0)
+    restarted = [Restarted(f"{task}-0", 0, reason="maze forgets") for task in (*range(7), 8, 11)]
+    told = left_out_of_the_cut([*restarted, Restarted("7-0", 0, reason="its server restarted")], tried)
+    assert [sentence.partition(" rows")[0] for sentence in told] == ["7", "1"]
+    assert told[0].endswith("(0-0, 1-0, 2-0, 3-0, 4-0 and others): maze forgets")
+    assert told[1].endswith("(7-0): its server restarted")

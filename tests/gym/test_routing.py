@@ -198,6 +198,20 @@ def test_a_record_is_scored_by_the_server_it_is_stamped_with_else_by_its_agents(
         router.scorer("turn", "walker")
 
 
+def test_a_rollout_has_parts_in_the_agent_and_the_resources_server_behind_its_environment() -> None:
+    router = a_router()
+    assert router.below(RELAY) == {"harness": "http://h:11", "quiz": "http://h:21"}
+    assert router.below(TURNS) == {"walker": "http://h:12", "maze": "http://h:22"}
+    assert router.below(router.target(a_row(_ng_environment_server="duo_two"))) == {"duo": "http://h:13"}
+    fields = "{resources_server: {name: quiz}, host: h, port: 1}"
+    older = a_router(
+        config=f"harness: {{responses_api_agents: {{simple_agent: {fields}}}}}\n"
+        "quiz: {resources_servers: {quiz: {host: h, port: 2}}}"
+    )
+    assert older.below(older.target(a_row(agent_ref={"name": "harness"}))) == {"quiz": "http://h:2"}
+    assert SingleServer("http://h:9/").below(Target("http://h:9")) == {}
+
+
 def test_a_single_server_takes_all_rows_and_stamps_nothing() -> None:
     single = SingleServer("http://h:9/")
     single.check([Route(), Route(agent="anybody")])

@@ -103,6 +103,18 @@ def require_kinds(found: Iterable[Found], asked: Iterable[str]) -> None:
         )
 
 
+def unseen_behind(found: Iterable[Found]) -> str | None:
+    """What a run should be told whose environment server says nothing of the servers behind it."""
+    kinds = {one.participant.kind for one in found}
+    missing = [f"no {kind} server" for kind in ("agent", "resources") if kind not in kinds]
+    if not missing:
+        return None
+    return (
+        f"{' and '.join(missing)} is known to take part: if the environment server asks any, name it with "
+        "--participant KIND=URL; what it holds of a rollout is in no checkpoint otherwise"
+    )
+
+
 def highest_epoch(found: Iterable[Found]) -> int:
     """The highest epoch that a participant has heard of; the run's has to be above it."""
     return max((one.status.epoch for one in found), default=0)

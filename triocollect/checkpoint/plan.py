@@ -1,11 +1,15 @@
 """What a restart continues, as which attempt, and what it has to retire first. Pure."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 
 from triocollect.protocol.ids import EpisodeId, RowKey
+from triocollect.protocol.manifests import Restarted
 from triocollect.protocol.messages import RestoredEpisode
+
+_NAMED: Final = 5
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +65,20 @@ def plan(continued: Iterable[EpisodeId], tried: Mapping[str, Tried], *, floor: i
         if (last := max(_or_none(row.sent), floor - 1)) > _or_none(row.replied)
     }
     return Plan(restored, left_out, to_retire)
+
+
+def left_out_of_the_cut(restarted: Iterable[Restarted], tried: Mapping[str, Tried]) -> list[str]:
+    """A sentence for each reason why a checkpoint does not hold rows that are unfinished still."""
+    reasons: dict[str, list[str]] = {}
+    for one in restarted:
+        row = tried.get(one.rollout_id)
+        if row is not None and (row.replied is None or row.replied < one.attempt):
+            reasons.setdefault(one.reason, []).append(one.capture_key)
+    return [
+        f"{len(keys)} rows were under way at the checkpoint and are not in it, they start from their input "
+        f"({', '.join(keys[:_NAMED])}{' and others' if len(keys) > _NAMED else ''}): {reason}"
+        for reason, keys in reasons.items()
+    ]
 
 
 def _or_none(attempt: int | None) -> int:

@@ -13,7 +13,7 @@ from triocollect.checkpoint.inbox import Inbox
 from triocollect.collector.sinks import Sinks
 from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
-from triocollect.gym.routing import Routing
+from triocollect.gym.routing import Routing, Target
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.rows.types import Row
 
@@ -44,14 +44,16 @@ class Air:
         self.flight: Final = trio.CancelScope()  # around all rows: left by a stop
         self._parts: Final = parts
         self._sent_at: Final[dict[RowKey, float]] = {}
-        self._urls: Final[dict[RowKey, str]] = {}
+        self._targets: Final[dict[RowKey, Target]] = {}
+        self._uncontrolled: Final[dict[Target, str | None]] = {}  # why no rollout there can be continued
         self._finished: Final[set[str]] = set()
         self._changed = trio.Event()
         self._coordination: Coordination | None = None
+        self._routing: Routing | None = None
 
-    def meet(self, coordination: Coordination) -> None:
+    def meet(self, coordination: Coordination, routing: Routing) -> None:
         """From here on it is known who takes part."""
-        self._coordination = coordination
+        self._coordination, self._routing = coordination, routing
 
     def finished(self) -> list[str]:
         """Rollouts that have ended and that participants keep a refusal, or something, of."""
@@ -78,12 +80,13 @@ class Air:
                 waited_s += trio.current_time() - before
         return not self.is_lost(key)
 
-    def sent(self, row: Row, episode: EpisodeId, routing: Routing) -> None:
+    def sent(self, row: Row, episode: EpisodeId) -> None:
         """Write the attempt down, before a byte of it is sent. Raises StorageError."""
         self._parts.log.append((episode,))
         self._parts.sinks.something_new()
         self._sent_at[row.key] = trio.current_time()
-        self._urls[row.key] = routing.target(row).url
+        assert self._routing is not None
+        self._targets[row.key] = self._routing.target(row)
 
     def replied(self, episode: EpisodeId) -> None:
         """The episode has ended by an answer: nothing of its rollout is needed any more."""
@@ -93,7 +96,7 @@ class Air:
     def landed(self, key: RowKey) -> None:
         """The row is not in flight any more; what brought no reply is to be retired."""
         self._sent_at.pop(key, None)
-        self._urls.pop(key, None)
+        self._targets.pop(key, None)
         if key in self.ledger.lost:
             self._parts.inbox.retire()
         self._tell()
@@ -117,14 +120,25 @@ class Air:
             await self._changed.wait()
 
     def uncontrolled(self) -> Mapping[EpisodeId, str]:
-        """Rows in flight at a server that takes no part."""
-        assert self._coordination is not None
-        outside = {url for url in set(self._urls.values()) if self._coordination.at(url) is None}
-        return {
-            episode: f"its environment server {self._urls[key]} takes no part in checkpoints"
+        """Rows in flight of which some server has a part that takes no part in checkpoints."""
+        whys = {
+            episode: self._why_uncontrolled(self._targets[key])
             for key, episode in self.ledger.flying.items()
-            if self._urls.get(key) in outside
+            if key in self._targets
         }
+        return {episode: why for episode, why in whys.items() if why is not None}
+
+    def _why_uncontrolled(self, target: Target) -> str | None:
+        assert self._coordination is not None
+        assert self._routing is not None
+        if target not in self._uncontrolled:
+            holders = {"its environment server": target.url, **self._routing.below(target)}
+            outside = [
+                f"{who} at {url}" for who, url in holders.items() if self._coordination.at(url) is None
+            ]
+            why = f"no part in checkpoints is taken by {', '.join(outside)}"
+            self._uncontrolled[target] = why if outside else None
+        return self._uncontrolled[target]
 
     def work_s(self, episodes: Collection[EpisodeId]) -> float:
         """Seconds since these were sent, added up."""

@@ -22,12 +22,13 @@ from triocollect.checkpoint.discovery import (
     discover,
     highest_epoch,
     require_kinds,
+    unseen_behind,
 )
 from triocollect.checkpoint.dispatch_log import DispatchLog, read_dispatched, start_dispatched
 from triocollect.checkpoint.inbox import Inbox, tick
 from triocollect.checkpoint.ladder import Rung, episodes_named
 from triocollect.checkpoint.orders import Ended
-from triocollect.checkpoint.plan import Plan, plan
+from triocollect.checkpoint.plan import Plan, left_out_of_the_cut, plan
 from triocollect.checkpoint.restore import restore
 from triocollect.checkpoint.signals import listen_for_signals
 from triocollect.checkpoint.store import Store
@@ -45,7 +46,7 @@ from triocollect.errors import CheckpointError, StorageError, UsageError
 from triocollect.events import Listener, Note
 from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
-from triocollect.gym.routing import Routing
+from triocollect.gym.routing import Routing, SingleServer
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.protocol.manifests import DispatchHeader
 from triocollect.report.run_report import Continued
@@ -155,7 +156,7 @@ class Taking:
         )
         air = Air(parts)
         crew = self._crew(air, found, epoch)
-        air.meet(crew.coordination)
+        air.meet(crew.coordination, self._routing)
         self._outset.sinks.sync_beside(log.sync)
         await crew.coordination.hello()
         served = any(one.status.served for one in found)
@@ -172,6 +173,8 @@ class Taking:
         found = await discover(self._held.client, [*asked, *named])
         taking_part = {one.participant.url for one in found}
         require_kinds(found, [one.url for one in asked if one.url not in taking_part])
+        if isinstance(self._routing, SingleServer) and (told := unseen_behind(found)) is not None:
+            self._tell(Note(told))
         return found
 
     def _start_log(self, history: History, epoch: int, sequence: int) -> DispatchLog:
@@ -221,6 +224,8 @@ class Taking:
         if whole is None:
             _retire_first(crew.air.ledger, planned)
             return continued_of(root, None, known, 0)
+        for sentence in left_out_of_the_cut(whole.collection.restarted, history.tried):
+            self._warn(sentence)
 
         def log_installs(episodes: Sequence[EpisodeId]) -> None:
             log.append(episodes)

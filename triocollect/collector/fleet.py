@@ -16,7 +16,7 @@ from triocollect.events import Listener
 from triocollect.flight.budget import RetryBudget, TimeBudget
 from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
-from triocollect.gym.routing import Routing, Target
+from triocollect.gym.routing import Target
 from triocollect.metrics import RewardMean
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.report.run_report import Continued
@@ -73,7 +73,6 @@ class Fleet:
     drift: Raw | None = None  # stamped onto every record, where settings differ by the user's wish
     hand_over: HandOver | None = None
     air: "Air | None" = None  # where a controller looks on
-    routing: Routing | None = None
     continued: Continued | None = None  # what an earlier run left
     began: float = field(factory=trio.current_time)
     ended: Ended | None = None  # how the controller saw it end
@@ -94,8 +93,8 @@ class Fleet:
 
     def sent(self, row: Row, episode: EpisodeId) -> None:
         """In flight begins. Raises StorageError; then it must not be sent."""
-        if self.air is not None and self.routing is not None:
-            self.air.sent(row, episode, self.routing)
+        if self.air is not None:
+            self.air.sent(row, episode)
 
     def replied(self, episode: EpisodeId) -> None:
         """The episode ended by an answer."""

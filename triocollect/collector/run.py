@@ -264,7 +264,6 @@ def _fleet(
         drift=msgspec.Raw(msgspec.json.encode(drift)) if drift else None,
         hand_over=order.hand_over,
         air=air,
-        routing=routing,
         continued=None if control is None else control.continued,
     )
 

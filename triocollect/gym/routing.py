@@ -5,7 +5,7 @@ or by its agent, which exactly one environment server must front. A config witho
 that of an older Gym, where rows go to the agent itself and records say nothing about servers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
 import msgspec
@@ -40,6 +40,7 @@ class Routing(Protocol):
     def target(self, row: Row) -> Target: ...
     def scorer(self, server: str | None, agent: str | None) -> Scorer: ...
     def urls(self) -> tuple[str, ...]: ...
+    def below(self, target: Target) -> Mapping[str, str]: ...
 
 
 class SingleServer:
@@ -62,6 +63,10 @@ class SingleServer:
     def urls(self) -> tuple[str, ...]:
         """The one server."""
         return (self._target.url,)
+
+    def below(self, target: Target) -> Mapping[str, str]:  # noqa: ARG002  # nobody says
+        """What is behind the one server is not known."""
+        return {}
 
 
 class Router:
@@ -97,6 +102,19 @@ class Router:
         """The base URLs of all servers of the config, each once."""
         found = (server.url for server in self._config.servers.values())
         return tuple(dict.fromkeys(url for url in found if url is not None))
+
+    def below(self, target: Target) -> Mapping[str, str]:
+        """Base URLs by name of the servers that hold a part of a rollout which is sent there.
+
+        They are the agents that an environment server fronts, and the resources servers of them all.
+        """
+        known = self._config.servers
+        first = [one for one in known.values() if one.url == target.url]
+        first = [one for one in first if target.server in {None, one.name}]
+        agents = [known[name] for one in first for name in one.agents if name in known]
+        named = [one.resources for one in (*first, *agents)]
+        holders = [*agents, *(known[name] for name in named if name in known)]
+        return {one.name: one.url for one in holders if one.url is not None}
 
     def check(self, routes: Iterable[Route]) -> None:
         """Raises one ConfigError with every reason why some row cannot be sent; sends nothing."""
