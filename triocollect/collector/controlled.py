@@ -28,7 +28,7 @@ from triocollect.checkpoint.dispatch_log import DispatchLog, read_dispatched, st
 from triocollect.checkpoint.inbox import Inbox, tick
 from triocollect.checkpoint.ladder import Rung, episodes_named
 from triocollect.checkpoint.orders import Ended
-from triocollect.checkpoint.plan import Plan, left_out_of_the_cut, plan
+from triocollect.checkpoint.plan import left_out_of_the_cut, plan
 from triocollect.checkpoint.restore import restore
 from triocollect.checkpoint.signals import listen_for_signals
 from triocollect.checkpoint.store import Store
@@ -222,7 +222,8 @@ class Taking:
         if not served:  # nothing of an earlier run can run on servers that have served nobody
             planned = msgspec.structs.replace(planned, to_retire={})
         if whole is None:
-            _retire_first(crew.air.ledger, planned)
+            for key, episode in planned.to_retire.items():
+                crew.air.ledger.lose(key, episode)
             return continued_of(root, None, known, 0)
         for sentence in left_out_of_the_cut(whole.collection.restarted, history.tried):
             self._warn(sentence)
@@ -239,11 +240,6 @@ class Taking:
 
     def _warn(self, text: str) -> None:
         self._tell(Note(text, "warning"))
-
-
-def _retire_first(ledger: Ledger, planned: Plan) -> None:
-    for key, episode in planned.to_retire.items():
-        ledger.lose(key, episode)
 
 
 async def listen(held: Held, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
