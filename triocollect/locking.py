@@ -48,7 +48,7 @@ class Lockable:
     """A file to lock, and how to speak of it.
 
     `option` and `named` are what the user said, `noun` what to name instead where that cannot be; `in_use`
-    goes on with who holds it: `holder`, unless the kernel knows better.
+    goes on with who holds it: `holder`, unless the kernel knows better. `waiting` says how to wait.
     """
 
     path: Path
@@ -57,6 +57,7 @@ class Lockable:
     noun: str = "file"
     in_use: str
     holder: Callable[[], str] = lambda: "another collector"
+    waiting: str = "--wait-for-lock SECONDS waits"  # how, for who was refused
     mode: int = 0o666
 
     async def lock(self, *, wait_s: float | None, warn: Callable[[str], None]) -> Locked:
@@ -77,7 +78,7 @@ class Lockable:
             return locked
         waited = f" (waited {wait_s:g} s)" if wait_s else ""
         raise LockedError(
-            f"{self.in_use} {self._whoever()}{waited}; wait for it or stop it. --wait-for-lock SECONDS waits"
+            f"{self.in_use} {self._whoever()}{waited}; wait for it or stop it. {self.waiting}".rstrip()
         )
 
     def _whoever(self) -> str:

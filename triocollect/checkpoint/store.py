@@ -30,6 +30,7 @@ from triocollect.checkpoint.names import (
     numbers_seen,
     sequence_of,
 )
+from triocollect.checkpoint.rubbish import Rubbish
 from triocollect.checkpoint.whole import check_parts, folders_to, read_whole
 from triocollect.durable import make_folder, move, remove, replace, set_aside, sync_folder
 from triocollect.errors import DamageError, StorageError
@@ -138,6 +139,18 @@ class Store:
             return self._remove(doomed, named)
         except StorageError as error:
             return (f"{folder} stays: {error}",)
+
+    def sweep(self, rubbish: Rubbish) -> tuple[str, ...]:
+        """Remove what no start needs; what could not be, in words. Raises StorageError."""
+        latest = self._latest()
+        troubles = list(self._remove(rubbish.folders, 0 if latest is None else latest.sequence))
+        for path in rubbish.rests:
+            if path.is_file():  # the others went with the folders
+                try:
+                    path.unlink()
+                except OSError as error:
+                    troubles.append(f"cannot remove {path}: {error.strerror or error}")
+        return tuple(troubles)
 
     def forget(self) -> tuple[str, ...]:
         """Forget all checkpoints: LATEST first, so that a death on the way leaves none. Foreign files stay.

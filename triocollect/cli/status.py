@@ -2,13 +2,11 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final
-
-from cyclopts import Parameter
+from typing import Annotated
 
 from triocollect.cli import say
 from triocollect.cli.app import command
-from triocollect.cli.where import CHECKPOINT_DIR, OUTPUT, PATH, places_at
+from triocollect.cli.where import CHECKPOINT_DIR, JSON, OUTPUT, PATH, places_at
 from triocollect.errors import Exit
 from triocollect.reading.standing import standing_of
 
@@ -25,7 +23,6 @@ Exit codes:
   1  internal error
   2  there is nothing of a run to look at
   4  told, and something there is damaged: it is named"""
-JSON: Final = Parameter(help="One JSON object on stdout.", negative="", show_default=False)
 
 app = command("status", "PATH [FLAGS]", ABOUT, EPILOGUE)
 

@@ -1,4 +1,4 @@
-"""How the commands that read are told where: PATH, and the other half of the run where it lies elsewhere."""
+"""What the commands that read are told: PATH, the other half of the run where it lies elsewhere, --json."""
 
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,7 @@ CHECKPOINT_DIR: Final = Parameter(help="The run's checkpoints, where they lie el
 OUTPUT: Final = Parameter(
     name=["--output", "-o"], help="The run's output, where it lies elsewhere.", metavar="FILE"
 )
+JSON: Final = Parameter(help="One JSON object on stdout.", negative="", show_default=False)
 
 
 def places_at(path: Path, *, output: str | None, checkpoint_dir: str | None) -> list[Place]:
