@@ -73,7 +73,7 @@ class Run:
     continued: str = ""  # of `sent`: goes on from where a checkpoint has it
     retired: str = ""  # what the environment was told to stop
     checkpoints: Checkpoints | None = None
-    signal: Signals | None = None  # comes while the first row is under way
+    signal: Signals | None = None  # comes when all that is `sent` is under way
     pid_1: bool = False  # a process of its own, the first of a new world
     counts: Mapping[str, int] = field(factory=dict)  # fields of the report
     folder: str = "run"

@@ -176,7 +176,7 @@ def _ended(scene: Scene, run: Run) -> Ended:
 
 def _controlled(scene: Scene, checkpoints: Path, run: Run) -> tuple[Ended, tuple[Received, ...]]:
     with Deployment(checkpoints) if scene.lasting is None else nullcontext(scene.lasting) as deployment:
-        deployment.begin(run.text, run.signal)
+        deployment.begin(run.text, run.signal, len(run.sent.split()))
         if run.servers is not None:
             run.servers(deployment)
         arguments = [

@@ -89,8 +89,8 @@ class Texts(Participant[Record]):
 class Deployment:
     """An environment `env` and a model `model` until the block ends.
 
-    `requests` are those that were let in. With a `signal` the first of them sends it to `pid`, and none is
-    answered before the checkpoint that it asks for is over.
+    `requests` are those that were let in. With a `signal` it is sent to `pid` as soon as the last row that is
+    expected has come, and none is answered before the checkpoint that it asks for is over.
     """
 
     def __init__(self, root: Path) -> None:
@@ -100,7 +100,7 @@ class Deployment:
         self.url = self.model_url = ""
         self.pid: Callable[[], int] = os.getpid
         self._environment, self._model = Texts("environment", "env"), Texts("model", "model")
-        self._root = root
+        self._root, self._expected = root, 0
         self._ready = threading.Event()
         self._leave: Callable[[], None] = self._ready.clear
         self._thread = threading.Thread(target=trio.run, args=(self._serve,))
@@ -114,9 +114,10 @@ class Deployment:
         self._leave()
         self._thread.join(PATIENCE_S)
 
-    def begin(self, text: str, number: signal.Signals | None) -> None:
-        """Of another run."""
+    def begin(self, text: str, number: signal.Signals | None, rows: int) -> None:
+        """Of another run, of so many rows."""
         self.requests, self.text, self.signal, self.pid = [], text, number, os.getpid
+        self._expected = rows
         self._environment.cut, self._environment.stopped = None, []
 
     def refuse_to_install(self, why: str) -> None:
@@ -166,11 +167,12 @@ class Deployment:
         return _refused(Code.STALE_ATTEMPT)
 
     async def _pause(self):
-        """Until the checkpoint is over that the first row asked for."""
+        """Until the checkpoint is over that the signal asks for."""
         if self.signal is None:
             return
         if self._environment.cut is None:
             self._environment.cut = trio.Event()
+        if len(self.requests) == self._expected:
             os.kill(self.pid(), self.signal)
         await self._environment.cut.wait()
 

@@ -88,3 +88,18 @@ def test_after_a_restore_that_was_refused_and_a_stop_all_goes_on(tmp_path):
         checkpoints=Checkpoints(latest=7, folders="5 7"),
     )
     play("B053", runs(STOPPED, anew, last), tmp_path)
+
+
+def test_a_damaged_lock_file_costs_no_row_its_way(tmp_path):
+    def damage(root):
+        (root / "ckpt/collector.lock").write_bytes(b"\0" * 100)
+
+    play("B053", runs(STOPPED, evolve(CONTINUED, change=damage)), tmp_path)
+
+
+def test_a_directory_that_was_copied_without_its_lock_file_is_the_same(tmp_path):
+    def copied(root):
+        (root / "ckpt/collector.lock").unlink()
+        (root / "ckpt/dispatched.jsonl").write_bytes(b"")
+
+    play("B053", runs(STOPPED, evolve(CONTINUED, change=copied)), tmp_path)

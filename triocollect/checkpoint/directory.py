@@ -15,6 +15,8 @@ from typing import Final
 
 import msgspec
 
+from triocollect.checkpoint.dispatch_log import read_header
+from triocollect.checkpoint.ladder import collections_in
 from triocollect.checkpoint.names import FOLDER_MODE, MODE
 from triocollect.durable import (
     AppendFile,
@@ -58,10 +60,10 @@ class Directory:
         try:
             found = read_lock(self.path)
         except (DamageError, StorageError) as error:
-            self.fault = f"{error}; the directory gets a new run id"
+            self.fault = f"{error}; which run's the directory is, other files may tell"
             found = None
-        self.run: Final = secrets.token_hex(8) if found is None else found.run
         self._epoch = 0 if found is None else found.epoch
+        self.run: Final = (run_of(self.path) or secrets.token_hex(8)) if found is None else found.run
 
     @property
     def epoch(self) -> int:
@@ -202,6 +204,14 @@ def read_lock(root: Path) -> LockFile | None:
     if not lock.run or not 0 <= lock.epoch < _EPOCHS:
         raise DamageError(f"{path} is damaged: run {lock.run!r}, epoch {lock.epoch}")
     return lock
+
+
+def run_of(root: Path) -> str | None:
+    """Which run's the directory is where the lock file does not say it; None where nothing else does."""
+    header = read_header(root / DISPATCHED)
+    if header is not None and header.run:
+        return header.run
+    return next((one.run for one in collections_in(root) if one.run), None)
 
 
 def read_pid(root: Path) -> int | None:

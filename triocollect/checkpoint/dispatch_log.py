@@ -28,6 +28,7 @@ from triocollect.records.lines import Line, Lines
 _AHEAD: Final = 4  # reserved beyond what a run starts with: enough for its retries
 _COPY_BYTES: Final = 1 << 20
 _MOST_LINE_BYTES: Final = 1 << 20
+_MOST_HEADER_BYTES: Final = 1 << 16
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _UNKNOWN_BOOT: Final = secrets.token_hex(8)  # equals no other process's: nothing is known to have survived
 
@@ -67,6 +68,15 @@ class Sent:
     def above(self, shown: int) -> "Sent":
         """The same, knowing the highest attempt of any rollout in the other files (-1: none)."""
         return self if self.complete else evolve(self, floor=max(self.floor, shown + 1))
+
+
+def read_header(path: Path) -> DispatchHeader | None:
+    """The first line alone; None where it cannot be read."""
+    try:
+        with open_file(path) as file:
+            return _header.decode(file.read(_MOST_HEADER_BYTES).partition(b"\n")[0])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def read_dispatched(

@@ -4,6 +4,7 @@ Every rung that was passed over is named with the reason. Nothing here fails a s
 passed over. Reads every byte of the records, so it belongs in a thread.
 """
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,15 +109,18 @@ def find_checkpoint(root: Path, *, input_sha256: str | None = None, hash_records
     return Rung(None, tuple(skipped))
 
 
-def episodes_named(root: Path) -> Iterator[EpisodeId]:
-    """Every episode that any readable checkpoint names, published or not: its attempt has been used."""
-    for _, folder in _folders(root):
-        try:
-            collection = msgspec.json.decode(
+def collections_in(root: Path) -> Iterator[Collection]:
+    """Of every checkpoint that says what it is, published or not, whole or not; the newest first."""
+    for _, folder in reversed(_folders(root)):
+        with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            yield msgspec.json.decode(
                 read_at_most(folder / COLLECTION, MOST_COLLECTION_BYTES), type=Collection
             )
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            continue
+
+
+def episodes_named(root: Path) -> Iterator[EpisodeId]:
+    """Every episode that any of them names: its attempt has been used."""
+    for collection in collections_in(root):
         yield from collection.continued
         yield from collection.restarted
 

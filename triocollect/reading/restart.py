@@ -63,7 +63,7 @@ def restart_of(output: Path | None, root: Path, *, owns: bool) -> Restart:
     if output is None:
         return msgspec.structs.replace(_told(rung, (), ()), known=False)
     try:
-        history = _history(output, root)
+        history = _history(output, root, rung)
     except (DamageError, StorageError) as error:
         return msgspec.structs.replace(_told(rung, (), ()), known=False, faults=(str(error),))
     continued = () if rung.checkpoint is None else rung.checkpoint.collection.continued
@@ -72,11 +72,13 @@ def restart_of(output: Path | None, root: Path, *, owns: bool) -> Restart:
     return _told(rung, *_rows(planned, _reasons(rung, planned), otherwise))
 
 
-def _history(output: Path, root: Path) -> History:
+def _history(output: Path, root: Path, rung: Rung) -> History:
     rows = materialized_path(output)
     attempts, _ = max_rollout_attempts(os.environ.get("NEMO_GYM_MAX_ROLLOUT_ATTEMPTS"))
     standing = Standing(scan_output(output), scan_sidecar(failures_path(output)), attempts)
     sent = read_dispatched(root / DISPATCHED)
+    if not rung.is_bottom:  # as a run does
+        sent = sent.above(0)
     return history_of(read_rows(rows), standing, sent, episodes_named(root))
 
 
