@@ -13,30 +13,36 @@ from typing import TypeVar
 import msgspec
 from attrs import evolve, field, frozen
 
-from fuzz.boundaries import Checkpoint, State, read_checkpoint
+from fuzz.boundaries import Checkpoint, read_checkpoint
+from fuzz.rules import change
+from fuzz.states import State, read_state
 from triocollect.protocol.manifests import CheckpointOutcome, Dispatched, DispatchHeader
 
 T = TypeVar("T")
 
 
-class _Arguments(msgspec.Struct, frozen=True):
-    amount: int = 0
-
-
 class Effect(msgspec.Struct, frozen=True):
-    """A line of the environment's account; `state` is that after the effect."""
+    """A line of an environment's account; `state` is that after the effect. `source`: which environment."""
 
     rollout_id: str
     attempt: int
     effect: str
     arguments: msgspec.Raw
     state: State
+    source: str = "counter"
 
     @property
     def change(self):
-        """By how much the value changes."""
-        amount = msgspec.json.decode(self.arguments, type=_Arguments).amount
-        return {"increment": amount, "decrement": -amount}.get(self.effect, 0)
+        """What it does, in one value."""
+        return change(self.source, self.effect, self.arguments)
+
+
+class _Written(msgspec.Struct, frozen=True):
+    rollout_id: str
+    attempt: int
+    effect: str
+    arguments: msgspec.Raw
+    state: msgspec.Raw
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -47,8 +53,16 @@ class Call(msgspec.Struct, frozen=True):
     output_tokens: int
 
 
+class Usage(msgspec.Struct, frozen=True):
+    output_tokens: int = 0
+
+
+class Response(msgspec.Struct, frozen=True):
+    usage: Usage = Usage()
+
+
 class Line(msgspec.Struct, frozen=True):
-    """A line of output or sidecar, as far as it says what was done."""
+    """A line of output or sidecar, as far as it says what was done; a counter's with its values."""
 
     task: int = msgspec.field(name="_ng_task_index")
     rollout: int = msgspec.field(name="_ng_rollout_index")
@@ -57,6 +71,12 @@ class Line(msgspec.Struct, frozen=True):
     start_value: int | None = None
     final_value: int | None = None
     effects: int | None = None
+    response: Response = Response()
+
+    @property
+    def tokens(self):
+        """Those that the model generated, as far as the result knows."""
+        return self.response.usage.output_tokens
 
     @property
     def rollout_id(self):
@@ -98,7 +118,7 @@ class Witness:
     def __init__(self, folder: Path) -> None:
         """`folder` holds out.jsonl, ckpt/ and accounts/."""
         self._folder = folder
-        self._seen = {"counter": 0, "inference": 0}
+        self._seen: dict[str, int] = defaultdict(int)
         self._log: tuple[DispatchHeader | None, int] = (None, 0)
         self._highest: dict[str, int] = {}
         self.lives: list[Life] = []
@@ -113,7 +133,7 @@ class Witness:
             failures=tuple(read(self._folder / "out_failures.jsonl", Line)),
             acknowledged=frozenset(acknowledged),
             sent=self._sent(directory / "dispatched.jsonl"),
-            effects=grouped(self._new("counter", Effect), lambda effect: effect.rollout_id),
+            effects=grouped(self._effects(), lambda effect: effect.rollout_id),
             calls=grouped(self._new("inference", Call), lambda call: call.capture_key),
             checkpoint=read_checkpoint(directory, faults),
             published=_published(directory / "outcomes.jsonl"),
@@ -121,6 +141,16 @@ class Witness:
         )
         self.lives.append(evolve(life, faults=tuple(faults)))
         return self.lives[-1]
+
+    def _effects(self) -> list[Effect]:
+        """Those of every environment that has an account."""
+        sources = sorted(path.stem for path in (self._folder / "accounts").glob("*.jsonl"))
+        return [
+            Effect(line.rollout_id, line.attempt, line.effect, line.arguments, read_state(line.state), source)
+            for source in sources
+            if source != "inference"
+            for line in self._new(source, _Written)
+        ]
 
     def _new(self, name: str, kind: type[T]) -> list[T]:
         lines = read(self._folder / "accounts" / f"{name}.jsonl", kind)

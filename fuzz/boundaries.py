@@ -7,29 +7,24 @@ from pathlib import Path
 import msgspec
 from attrs import frozen
 
+from fuzz.rules import has_changed
+from fuzz.states import State, read_state
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Collection, Latest, Manifest, ParticipantRef
 
 
-class State(msgspec.Struct, frozen=True):
-    """A counter; `effects` counts its changes since the seed."""
-
-    seed: int
-    value: int
-    effects: int
-
-
 class Verdict(msgspec.Struct, frozen=True):
-    """What came of a rollout, in the environment's words."""
+    """What came of a rollout, in the environment's words; a counter has values, a verifier no effects."""
 
-    start_value: int
-    final_value: int
-    effects: int
+    start_value: int | None = None
+    final_value: int | None = None
+    effects: int | None = None
+    reward: float | None = None
 
 
 @frozen
 class Boundary:
-    """One rollout's. `state` is None before the seed, and when the session was closed after the `verdict`.
+    """One rollout's. `state` is None before the seed, of verifiers, and once the session is closed.
 
     Calls and tokens are those that the agent knows of; once it is judged nobody need know.
     """
@@ -60,6 +55,7 @@ class _Item(msgspec.Struct, frozen=True):
     type: str
     call_id: str = ""
     name: str = ""
+    output: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Delivered(msgspec.Struct, frozen=True):
@@ -82,7 +78,7 @@ class _Episode(msgspec.Struct, frozen=True):
     record: Verdict | None
 
 
-_STATES = {"resources": State, "agent": _Session, "model": _Ledger, "environment": _Episode}
+_STATES = {"agent": _Session, "model": _Ledger, "environment": _Episode}
 
 
 def read_checkpoint(directory: Path, faults: list[str]) -> Checkpoint | None:
@@ -114,7 +110,7 @@ def _named(path: Path, sha256: str) -> bytes:
 
 def _states(folder: Path, participants: tuple[ParticipantRef, ...]) -> dict:
     """By kind and episode."""
-    states = {kind: {} for kind in _STATES}
+    states = {kind: {} for kind in ("resources", *_STATES)}
     for one in participants:
         path = folder / one.manifest
         manifest = msgspec.json.decode(_named(path, one.sha256), type=Manifest)
@@ -123,7 +119,10 @@ def _states(folder: Path, participants: tuple[ParticipantRef, ...]) -> dict:
             raise ValueError(f"{path} counts {one.record_count} records and there are {len(lines)}")
         for line in lines:
             record = msgspec.json.decode(line, type=_Record)
-            state = msgspec.json.decode(record.state, type=_STATES[one.kind])
+            if one.kind == "resources":
+                state = read_state(record.state)
+            else:
+                state = msgspec.json.decode(record.state, type=_STATES[one.kind])
             states[one.kind][EpisodeId(record.rollout_id, record.attempt)] = state
     return states
 
@@ -161,4 +160,5 @@ def _changes(produced: tuple[msgspec.Raw, ...]) -> int:
     items = [msgspec.json.decode(item, type=_Item) for item in produced]
     names = {item.call_id: item.name for item in items if item.type == "function_call"}
     outputs = [item for item in items if item.type == "function_call_output"]
-    return sum(names.get(item.call_id) in {"increment", "decrement"} for item in outputs)
+    answers = [(names[item.call_id], msgspec.json.decode(item.output, type=str)) for item in outputs]
+    return sum(has_changed(tool, answer.encode()) for tool, answer in answers)

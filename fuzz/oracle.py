@@ -1,7 +1,8 @@
 """Whether the lives of a run, taken together, are equal to one life that nobody interrupted.
 
 Judged by the accounts of others than the collector; the answer is a list of what is wrong, in words, empty
-when they are equal. The rows are counters: no two of them begin alike, so what was played again shows.
+when they are equal. No two sessions of an environment begin alike, so what was played again shows. Rows of
+verifiers have no session; of them only the calls are judged, and the results.
 
 A life continues what the checkpoint keeps that its predecessor left behind, from exactly there: the next
 attempt, the same seed, the next change, the next call. What is kept nowhere starts from its seed. A life that
@@ -11,22 +12,29 @@ a life that was killed did beyond its checkpoint is lost.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fuzz.account import Call, Effect, Life, Line, capture_key
-from fuzz.boundaries import Boundary, Checkpoint, State, Verdict
+from fuzz.boundaries import Boundary, Checkpoint, Verdict
+from fuzz.rules import BY_CHANCE, earned, led_to
+from fuzz.states import State
 
 STOPPED = 75
 
 
 @frozen
 class Whole:
-    """What one rollout takes when nobody interrupts it."""
+    """What one rollout takes when nobody interrupts it.
 
-    changes: tuple[int, ...]
+    `by_chance`: with another seed it takes something else, so that only its own account can judge it.
+    """
+
+    changes: tuple[int | str, ...]
     calls: int
     tokens: int
     reward: float | None
+    has_session: bool = True
+    by_chance: bool = False
 
 
 def uninterrupted(life: Life) -> dict[str, Whole]:
@@ -34,12 +42,14 @@ def uninterrupted(life: Life) -> dict[str, Whole]:
     wholes = {}
     for line in life.lines:
         calls = life.calls[line.capture_key]
-        _seed, *changes = life.effects[line.rollout_id]
+        effects = life.effects.get(line.rollout_id, ())
         wholes[line.rollout_id] = Whole(
-            changes=tuple(effect.change for effect in changes),
+            changes=tuple(effect.change for effect in effects[1:]),
             calls=len(calls),
             tokens=sum(call.output_tokens for call in calls),
             reward=line.reward,
+            has_session=bool(effects),
+            by_chance=any(effect.source in BY_CHANCE for effect in effects),
         )
     return wholes
 
@@ -171,26 +181,36 @@ class _Attempt:
             yield from _result(self.line, states[-1] if verdict is None else verdict, self.whole)
 
     def _of_calls(self) -> Iterator[str]:
-        had, had_tokens = (0, 0) if self.origin is None else self._known(self.origin)
+        whole = self._measure()
+        had, had_tokens = (0, 0) if self.origin is None else _known(self.origin, whole)
         calls, tokens = had + len(self.calls), had_tokens + sum(call.output_tokens for call in self.calls)
-        whole = self.whole
         if self.line is not None and (calls, tokens) != (whole.calls, whole.tokens):
             yield f"{calls} calls, {tokens} tokens; the row takes {whole.calls} and {whole.tokens}"
-        if calls > whole.calls:
+        if calls > whole.calls and not whole.by_chance:
             yield f"{calls} calls are more than the {whole.calls} that there are to make"
         if self.kept is None:
             return
-        known, _tokens = self._known(self.kept)
+        known, _tokens = _known(self.kept, whole)
         if known > calls:
             yield f"the checkpoint keeps {known} calls, and {calls} were made"
         if self.stopped and calls > known + 1:
             yield f"the stop's checkpoint keeps {known} calls of {calls}: more than one is lost"
 
-    def _known(self, boundary: Boundary) -> tuple[int, int]:
-        """Calls and tokens up to a boundary; whoever was judged makes none any more."""
-        if boundary.verdict is not None:
-            return self.whole.calls, self.whole.tokens
-        return boundary.calls, boundary.tokens
+    def _measure(self) -> Whole:
+        """What there is to do; of a game of chance what there was, as its moves and its result tell."""
+        if not self.whole.by_chance:
+            return self.whole
+        begun = () if self.origin is None else (self.origin.verdict or self.origin.state,)
+        *_, last = None, *begun, *(effect.state for effect in self.effects)
+        moves = 0 if last is None else last.effects
+        return evolve(self.whole, calls=moves + 1, tokens=0 if self.line is None else self.line.tokens)
+
+
+def _known(boundary: Boundary, whole: Whole) -> tuple[int, int]:
+    """Calls and tokens up to a boundary; whoever was judged makes none any more."""
+    if boundary.verdict is not None:
+        return whole.calls, whole.tokens
+    return boundary.calls, boundary.tokens
 
 
 def _step(state: State | None, effect: Effect, whole: Whole) -> Iterator[str]:
@@ -209,9 +229,9 @@ def _step(state: State | None, effect: Effect, whole: Whole) -> Iterator[str]:
         yield f"the seed changed at effect {after.effects}"
     if after.effects != state.effects + 1:
         yield f"effect {after.effects} follows effect {state.effects}: repeated, or some are missing"
-    if after.value != state.value + effect.change:
+    if after.value != led_to(effect.source, state, effect.effect, effect.arguments):
         yield f"{state.value} and {effect.change} make {after.value}"
-    if effect.change not in whole.changes[after.effects - 1 : after.effects]:
+    if not whole.by_chance and effect.change not in whole.changes[after.effects - 1 : after.effects]:
         yield f"effect {after.effects} is {effect.change}, of {whole.changes}"
 
 
@@ -219,8 +239,7 @@ def _keeping(kept: Boundary, states: list[State | None], *, stopped: bool) -> It
     """Whether a checkpoint keeps a state that was; the last one, where a stop took it."""
     last = states[-1]
     if kept.state is None and kept.verdict is not None:
-        told = kept.verdict.final_value, kept.verdict.effects
-        if last is not None and (last.value, last.effects) != told:
+        if last is not None and _told(last) != (kept.verdict.final_value, kept.verdict.effects):
             yield f"the checkpoint keeps {kept.verdict}, and {last} was reached"
         return
     if kept.state not in states:
@@ -231,17 +250,26 @@ def _keeping(kept: Boundary, states: list[State | None], *, stopped: bool) -> It
 
 def _result(line: Line, last: State | Verdict | None, whole: Whole) -> Iterator[str]:
     """Whether the result tells what was done, and what was done is what there is to do."""
-    if last is None:
-        yield "a result without a seed"
-        return
-    if last.effects != len(whole.changes):
-        yield f"{last.effects} effects, of {len(whole.changes)}"
-    final = last.value if isinstance(last, State) else last.final_value
-    start = final - sum(whole.changes)
-    if (line.start_value, line.final_value, line.effects) != (start, final, last.effects):
-        yield f"the result says {line}, the environment {last}"
-    if line.reward != whole.reward:
-        yield f"the reward is {line.reward}, not {whole.reward}"
+    reward = whole.reward
+    if whole.has_session:
+        if last is None:
+            yield "a result without a seed"
+            return
+        final, effects = _told(last) if isinstance(last, State) else (last.final_value, last.effects)
+        if effects != len(whole.changes) and not whole.by_chance:
+            yield f"{effects} effects, of {len(whole.changes)}"
+        start = None if final is None else final - sum(whole.changes)
+        if (line.start_value, line.final_value, line.effects) != (start, final, effects):
+            yield f"the result says {line}, the environment {last}"
+        if whole.by_chance:
+            reward = earned(last) if isinstance(last, State) else last.reward
+    if line.reward != reward:
+        yield f"the reward is {line.reward}, not {reward}"
+
+
+def _told(state: State) -> tuple[int | None, int]:
+    """What a result says of a state: a counter's value, and how many effects there were."""
+    return state.value if isinstance(state.value, int) else None, state.effects
 
 
 def _new_checkpoint(before: Life, life: Life) -> Checkpoint | None:

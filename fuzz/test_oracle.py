@@ -4,9 +4,12 @@ import msgspec
 import pytest
 from attrs import evolve
 
-from fuzz.account import Call, Effect, Life, Line
-from fuzz.boundaries import Boundary, Checkpoint, State, Verdict
+from fuzz.account import Call, Effect, Life, Line, Response, Usage
+from fuzz.boundaries import Boundary, Checkpoint, Verdict
 from fuzz.oracle import Whole, judge
+from fuzz.rules import earned
+from fuzz.states import State, read_state
+from triocollect.servers.resources.blackjack import Blackjack, BlackjackSource
 
 WHOLES = {"0-0": Whole(changes=(3, -1), calls=4, tokens=7, reward=1.0)}
 START, AT_10, AT_9 = State(7, 7, 0), State(7, 10, 1), State(7, 9, 2)
@@ -131,3 +134,61 @@ def test_a_rollout_that_went_on_is_equal_to_one_that_nobody_interrupted(story):
 @pytest.mark.parametrize("told", FLAWS)
 def test_each_flaw_is_named(told):
     assert any(told in what for what in judge(FLAWS[told], WHOLES)), judge(FLAWS[told], WHOLES)
+
+
+def blackjack(attempt, *moves, begun=None, seed=5):
+    """Effects of a game, by the environment's own rules."""
+    source, state = BlackjackSource(), begun or Blackjack(seed)
+    lines = [] if begun else [("seed", state)]
+    for tool in moves:
+        state = source.call(state, tool, b"{}").state
+        lines.append((tool, state))
+    return [
+        Effect("0-0", attempt, tool, msgspec.Raw(b"{}"), read_state(msgspec.json.encode(one)), "blackjack")
+        for tool, one in lines
+    ], state
+
+
+def a_game(*, shoe=lambda table: table):
+    """Two lives of a game that is stopped after its first move; `shoe` is what came of it at the restore."""
+    first, table = blackjack(0, "deal")
+    second, _ = blackjack(1, "stand", begun=shoe(table))
+    kept = Boundary(0, first[-1].state, None, 1, 1)
+    line = Line(0, 0, attempt=1, reward=earned(second[-1].state), effects=2, response=Response(Usage(6)))
+    stopped = evolve(
+        STOPPED,
+        effects={"0-0": first},
+        calls=calls("0-0", 1, 1),
+        checkpoint=Checkpoint("c", 2, {"0-0": kept}),
+    )
+    done = evolve(
+        DONE,
+        lines=(line,),
+        effects={"0-0": second},
+        calls=calls("0-0-a1", 1, 4),
+        checkpoint=stopped.checkpoint,
+    )
+    return stopped, done
+
+
+A_GAME = {"0-0": Whole(changes=("of another game",), calls=9, tokens=99, reward=0.3, by_chance=True)}
+
+
+def test_a_game_that_went_on_with_its_cards_is_equal_whatever_the_measure_s_own_cards_were():
+    assert judge(a_game(), A_GAME) == []
+
+
+@pytest.mark.parametrize(
+    ("flaw", "told"),
+    [
+        ({"draws": 0}, "and stand {} make"),
+        ({"seed": 6}, "the seed changed at effect 2"),
+        ({"effects": 0}, "effect 1 follows effect 1: repeated"),
+    ],
+)
+def test_other_cards_than_those_that_would_have_come_are_named(flaw, told):
+    def shoe(table):
+        return msgspec.structs.replace(table, **flaw)
+
+    found = judge(a_game(shoe=shoe), A_GAME)
+    assert any(told in what for what in found), found

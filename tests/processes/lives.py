@@ -15,16 +15,16 @@ PATIENCE_S = 120.0  # the machine may be busy
 
 
 class Lives:
-    """Rows of the counter in a folder; a life is one process, and over before the next begins."""
+    """Rows, of the counter as a rule, in a folder; a life is one process, and over before the next begins."""
 
-    def __init__(self, folder, *, rows=20, tokens_per_s=None):
+    def __init__(self, folder, *, data=None, rows=20, tokens_per_s=None):
         self.folder, self.pid_file = folder, folder / "ckpt/collector.pid"
         self._witness = Witness(folder)
         self._environment = {**os.environ, "TRIOCOLLECT_EFFECTS_DIR": str(folder / "accounts")}
         if tokens_per_s is not None:
             self._environment["TRIOCOLLECT_TOKENS_PER_S"] = str(tokens_per_s)
         files = ["-o", folder / "out.jsonl", "--checkpoint-dir", folder / "ckpt"]
-        rows = ["-i", datasets.path("counter"), "--limit", rows, "-c", "8"]
+        rows = ["-i", data or datasets.path("counter"), "--limit", rows, "-c", "8"]
         self._words = [str(word) for word in ("run", *rows, *files, "--progress", "none")]
 
     @property
@@ -64,15 +64,19 @@ class Lives:
         return self._witness.look(run.returncode, acknowledged), words
 
     def after(self, effects, then):
-        """An `act`: wait for so many more effects in the environment, then do something to the process."""
-        account = self.folder / "accounts/counter.jsonl"
-        before = lines_in(account)
+        """An `act`: wait for so many more effects in the environments, then do something to the process."""
+        wanted = self._effects() + effects
 
         def act(run):
-            assert until(lambda: run.poll() is not None or lines_in(account) >= before + effects, PATIENCE_S)
+            assert until(lambda: run.poll() is not None or self._effects() >= wanted, PATIENCE_S)
             then(run)
 
         return act
+
+    def _effects(self):
+        """How many there are by now, seeds among them."""
+        accounts = (self.folder / "accounts").glob("*.jsonl")
+        return sum(lines_in(account) for account in accounts if account.name != "inference.jsonl")
 
     def servers(self):
         """Processes of this folder's deployments that still run."""

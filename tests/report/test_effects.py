@@ -88,6 +88,14 @@ def test_where_nothing_was_counted_nothing_is_judged(tmp_path) -> None:
     assert effects.line(EpisodeId("1-0", 0), None) is None
 
 
+def test_a_session_without_a_state_is_no_damage_and_nothing_to_judge(tmp_path) -> None:
+    line = {"rollout_id": "0-0", "attempt": 0, "effect": "seed", "arguments": {}, "state": None}
+    (tmp_path / "numeric.jsonl").write_text(json.dumps(line) + "\n")
+    effects = Effects(tmp_path)
+    assert effects.damaged == []
+    assert effects.line(EpisodeId("0-0", 0), None) is None
+
+
 def test_a_folder_that_is_not_there_is_told(tmp_path) -> None:
     with pytest.raises(UsageError, match="no such folder"):
         Effects(tmp_path / "effects")

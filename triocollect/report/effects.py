@@ -75,6 +75,8 @@ class Effects:
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 damaged.add(line, f"no line of an effects file: {error}")
             else:
+                if written.state is None:  # a verifier's session, that nothing is ever done to
+                    continue
                 number = 0 if written.effect == "seed" else written.state.effects
                 effect = Effect(written.attempt, number, written.state.seed)
                 self.sessions[written.rollout_id].append(effect)
@@ -136,7 +138,7 @@ class _Written(msgspec.Struct, frozen=True):
     rollout_id: str
     attempt: int
     effect: str
-    state: _State
+    state: _State | None
 
 
 _decode: Final = msgspec.json.Decoder(_Written).decode

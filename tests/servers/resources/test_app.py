@@ -8,6 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from triocollect.deployment import datasets
+from triocollect.deployment.plan import SOURCES
 from triocollect.errors import ConfigError, DeploymentError
 from triocollect.servers.resources.app import ResourcesSettings, build_app
 
@@ -116,6 +118,43 @@ async def test_every_seed_and_change_is_on_record_and_readings_and_refusals_are_
         "state": {"seed": seed, "value": start + 5, "effects": 1},
     }
     assert taken["state"] == {"seed": seed, "value": start + 3, "effects": 2}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+async def test_every_environment_tells_its_seed_and_how_often_it_changed_and_no_verifier_does(
+    source: str, tmp_path: Path
+) -> None:
+    names = {"numeric": "arithmetic", "exact_match": "echo"}
+    row = json.loads(datasets.path(names.get(source, source)).read_bytes().splitlines()[0])
+    file = tmp_path / "effects.jsonl"
+    async with server(source, file) as client:
+        await client.post("/seed_session", json=row, headers=EPISODE)
+        verdict = await client.post("/verify", json=row | claim("?"), headers=EPISODE)
+    if source in ("counter", "blackjack", "sql"):
+        [seeded] = effects(file)
+        assert seeded["state"]["seed"] > 0
+        assert seeded["state"]["effects"] == verdict.json()["effects"] == 0
+    else:
+        assert effects(file) == []
+        assert "effects" not in verdict.json()
+
+
+async def test_what_is_wrong_with_a_row_s_setup_is_told_when_it_seeds() -> None:
+    async with server("sql") as client:
+        reply = await client.post("/seed_session", json={"setup_sql": "CREATE TABEL"}, headers=EPISODE)
+    assert reply.status_code == 422
+    assert "`setup_sql`" in reply.json()["error"]["detail"]
+
+
+async def test_wrong_sql_is_read_by_the_model_and_is_no_effect(tmp_path: Path) -> None:
+    file = tmp_path / "effects.jsonl"
+    async with server("sql", file) as client:
+        await client.post("/seed_session", json={}, headers=EPISODE)
+        reply = await client.post("/query", json={"sql": "DROP TABLE t"}, headers=EPISODE)
+        inf = await client.post("/query", json={"sql": "SELECT 9e999"}, headers=EPISODE)
+    assert (reply.status_code, reply.json()) == (200, {"output": {"error": "no such table: t"}})
+    assert inf.json()["output"]["rows"] == [[None]]
+    assert len(effects(file)) == 1
 
 
 async def test_a_second_server_goes_on_in_the_same_effects_file(tmp_path: Path) -> None:

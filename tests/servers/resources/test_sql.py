@@ -211,6 +211,15 @@ def test_a_session_is_judged_by_what_its_tables_hold_and_by_the_number_it_report
     assert judged(called(state, "CREATE TABLE u (a)").state, value).reward == 0.0
 
 
+def test_a_session_whose_row_sets_nothing_up_begins_with_an_empty_database() -> None:
+    state = SOURCE.begin(b"{}")
+    assert rows(give_back(keep(state), Database), "SELECT * FROM sqlite_schema") == []
+    state = called(state, "CREATE TABLE t (a)").state
+    assert rows(state, "SELECT count(*) FROM t") == [[0]]
+    state = called(called(state, "DROP TABLE t").state, "SAVEPOINT s").state
+    assert rows(called(state, "ROLLBACK TO s").state, "SELECT 1") == [[1]]
+
+
 def test_what_only_reads_is_no_effect() -> None:
     state = SOURCE.begin(msgspec.json.encode(ROW))
     assert called(state, "SELECT * FROM t").state is state

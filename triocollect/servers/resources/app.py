@@ -140,7 +140,8 @@ class _Server(Generic[S]):
 
     def _seeded(self, episode: EpisodeId, row: bytes) -> Response:
         state = self._source.begin(row)
-        self._record(Effect(episode.rollout_id, episode.attempt, "seed", Raw(NO_ARGUMENTS), state))
+        if self._source.mode != "stateless":
+            self._record(Effect(episode.rollout_id, episode.attempt, "seed", Raw(NO_ARGUMENTS), state))
         session = self.sessions.begin(episode, state)
         response = json_reply({})
         response.set_cookie(

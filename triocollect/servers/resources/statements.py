@@ -138,7 +138,8 @@ class Statements:
         if self._in_transaction and not self._connection.in_transaction:
             return None
         self._connection.commit()
-        return self._connection.serialize()
+        [[pages]] = self.all("PRAGMA page_count")
+        return self._connection.serialize() if pages else b""  # without a page there is no file yet
 
     def _random(self) -> int:
         return int.from_bytes(self._drawn().to_bytes(_WORD_BYTES, "big"), "big", signed=True)
