@@ -52,6 +52,19 @@ def test_properties_beyond_those_named_may_have_a_schema_of_their_own() -> None:
     assert judged('{"a": 1, "b": 2}', schema).reward == 0.0
 
 
+@pytest.mark.parametrize(
+    ("items", "unique"),
+    [
+        ("[1, true, [1], {}]", True),
+        ("[1, 1.0]", False),
+        ('[{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}]', False),
+    ],
+)
+def test_items_are_unique_by_their_value_and_not_by_their_text(items: str, unique) -> None:
+    assert judged(items, {"uniqueItems": True}).reward == float(unique)
+    assert judged(items, {"uniqueItems": False}).reward == 1.0
+
+
 def test_an_older_draft_means_what_it_meant() -> None:
     old = {"$schema": "http://json-schema.org/draft-04/schema#", "maximum": 3, "exclusiveMaximum": True}
     assert judged("2", old).reward == 1.0
@@ -95,6 +108,8 @@ def exploding(depth: int) -> dict:
             '{"' + "a" * 90 + '!": 1}',
             "comes to no end",
         ),
+        ({"items": {"not": {"pattern": "^(a|a)*$"}}}, json.dumps(["a" * 18 + "!"] * 2000), "comes to no end"),
+        ({"uniqueItems": True}, json.dumps([{"n": n} for n in range(20_000)] + [{"n": 7.0}]), "equal"),
         (exploding(30), "1", "more than"),
         ({"$ref": "#"}, "1", "too deep"),
         ({"properties": {"a": {"$ref": "#"}}}, '{"a":' * 50_000 + "1" + "}" * 50_000, "no JSON"),

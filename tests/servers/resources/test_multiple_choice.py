@@ -25,6 +25,7 @@ ROW = Expected(tuple({letter: text} for letter, text in OPTIONS.items()), "B")
         ("answer is B, because it is.", "B"),
         ("The correct answer is **(B)**.", "B"),
         ("Answer: $B$", "B"),
+        ("Of these the correct option is B, as option A is wrong.", "B"),
         ("**Answer:** B", "B"),
         ("Answer: A\nWait.\nAnswer: D", "D"),
         ("The answer is a matter of taste", None),

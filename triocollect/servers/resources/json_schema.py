@@ -1,4 +1,4 @@
-"""Verifier: the rollout's last words are JSON that fits the row's schema. Stateless, pure."""
+"""Verifier: the rollout's last words are JSON that fits the row's schema. Stateless."""
 
 import re
 from typing import Final, Literal

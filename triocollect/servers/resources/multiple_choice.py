@@ -1,9 +1,9 @@
 r"""Verifier: the letter that the rollout's last words choose is the expected one. Stateless, pure.
 
 Read in this order: the last `\boxed{...}`, which decides alone where there is one and may also hold an
-option's text; the last "answer is B" or "Answer: B"; the last line, where it is a letter or begins with one
-as options do ("B", "(b)", "B) nineteen"); the last letter in parentheses. Letters that are no option of the
-row are passed over.
+option's text; the last "answer is B", "Answer: B" or "option is B"; the last line, where it is a letter or
+begins with one as options do ("B", "(b)", "B) nineteen"); the last letter in parentheses. Letters that are no
+option of the row are passed over.
 """
 
 import re
@@ -17,7 +17,8 @@ from triocollect.servers.resources.source import Verdict
 
 _LETTER: Final = r"[A-Za-z](?![\w'])"
 _MARKS: Final = r"[*_`$(\[{\s]*(?:\\text\{\s*)?"  # what may stand between "Answer:" and its letter
-_CHOSEN: Final = re.compile(rf"(?i:\banswer)(?i:\s+is\b)?\s{{0,9}}[:=]?{_MARKS}([A-Z](?![\w']))")
+_SAID: Final = r"(?i:\banswer(?:\s+is\b)?|\b(?:option|choice)\s+is\b)"
+_CHOSEN: Final = re.compile(rf"{_SAID}\s{{0,9}}[:=]?{_MARKS}([A-Z](?![\w']))")
 _ALONE: Final = re.compile(rf"[\W_]*({_LETTER})[\W_]*", re.ASCII)
 _HEADING: Final = re.compile(r"[*_\s]*(?:\(([A-Za-z])\)|([A-Za-z])[).:])\s", re.ASCII)
 _BRACKETED: Final = re.compile(r"\(([A-Za-z])\)")

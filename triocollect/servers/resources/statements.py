@@ -16,7 +16,7 @@ MOST_BYTES: Final = 100_000  # of one text or blob, and of a statement
 MOST_ROWS: Final = 200  # of one result that are shown
 MOST_SHOWN: Final = 20_000  # characters of one result
 MOST_STEPS: Final = 2_000_000  # of SQLite's virtual machine: some tenths of a second
-MOST_S: Final = 5.0  # where single steps take long
+MOST_S: Final = 2.0  # where single steps take long
 _STEPS_AT_ONCE: Final = 1000
 _WORD_BYTES: Final = 8
 
