@@ -1,13 +1,16 @@
-"""Trio tests without a plugin, simulated time, and hypothesis profiles."""
+"""Trio tests without a plugin, simulated time, hypothesis profiles, and what CI may not skip."""
 
 import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from typing import Final
 
 import hypothesis
 import pytest
 import trio
 import trio.testing
+
+NEVER_SKIPPED_IN_CI: Final = ("slurm", "root")
 
 hypothesis.settings.register_profile("ci", derandomize=True, max_examples=200, deadline=None)
 hypothesis.settings.register_profile("dev", deadline=None)
@@ -26,6 +29,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
     if inspect.iscoroutinefunction(pyfuncitem.obj):
         pyfuncitem.obj = _under_trio(pyfuncitem.obj, pyfuncitem.funcargs.get("autojump_clock"))
     yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Under CI the machine has to have what these tests need: one that is skipped there has failed."""
+    report = yield
+    if report.skipped and os.environ.get("CI") and any(map(item.get_closest_marker, NEVER_SKIPPED_IN_CI)):
+        report.outcome, report.longrepr = "failed", f"skipped, which CI may not do: {report.longreprtext}"
+    return report
 
 
 def _under_trio(test: Callable[..., object], clock: trio.abc.Clock | None) -> Callable[..., None]:
