@@ -53,3 +53,50 @@ def test_a_tool_whose_answer_was_lost_at_the_cut_is_not_called_again():
         orders=(Order(Moment(6, "answers"), "TERM"),), faults=frozenset({Fault("peer", 6, "reply lost")})
     )
     told(Story(1, 1, 2.0, 20, 5, (stopped,)))
+
+
+STOPPED = Life(orders=(Order(Moment(1500), "TERM"),))
+
+
+def none_started_anew(oracle):
+    """Whether every later attempt went on from the checkpoint."""
+    return all(
+        request.header(b"x-continued") == b"1"
+        for sends in oracle.sent.values()
+        for attempt, request in sends
+        if attempt
+    )
+
+
+@pytest.mark.parametrize("nth", range(1, 13))
+def test_a_restart_that_dies_at_any_sync_twice_continues_every_row(nth):
+    dead = Life(death=Moment(nth, "syncs"))
+    oracle = told(Story(3, 256, 2.0, 1, 1, (STOPPED, dead, dead)))
+    assert oracle.counts["continued"] >= 3
+    assert none_started_anew(oracle)
+
+
+@pytest.mark.parametrize("nth", range(1, 24, 2))
+def test_a_restart_that_dies_at_any_word_of_a_participant_twice_continues_every_row(nth):
+    lives = (STOPPED, *(Life(death=Moment(which, "controls")) for which in (nth, nth + 1)))
+    oracle = told(Story(3, 256, 2.0, 1, 1, lives))
+    assert oracle.counts["life ended dead"] == 2
+    assert oracle.counts["continued"] >= 3
+    assert none_started_anew(oracle)
+
+
+def test_rows_that_were_restored_and_not_sent_yet_are_in_the_next_checkpoint():
+    narrow = Life(orders=(Order(Moment(300), "USR1"),), death=Moment(900), concurrency=1)
+    oracle = told(Story(4, 256, 2.0, 1, 1, (STOPPED, narrow, narrow)))
+    assert oracle.counts["published"] == 3
+    assert oracle.counts["continued"] >= 4
+    assert none_started_anew(oracle)
+
+
+@pytest.mark.parametrize("harm", ["LATEST", "newest", "lock"])
+def test_a_damaged_directory_costs_a_restart_no_more_than_the_newest_checkpoint(harm):
+    twice = Life(orders=(Order(Moment(800), "USR1"), Order(Moment(1600), "TERM")))
+    oracle = told(Story(3, 256, 2.0, 1, 1, (twice, Life(death=Moment(12, "controls"), harm=harm), Life())))
+    assert oracle.counts["published"] == 2
+    assert oracle.counts["continued"] >= 3
+    assert none_started_anew(oracle)

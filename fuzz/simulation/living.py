@@ -53,11 +53,25 @@ class World:
         shutil.rmtree(self.folder)
         (self.root / "photograph").rename(self.folder)
 
+    def harm(self, life: Life):
+        """Zeros, as a power cut leaves them."""
+        checkpoints = self.folder / "checkpoints"
+        named = {
+            "LATEST": lambda: checkpoints / "LATEST",
+            "newest": lambda: max(checkpoints.glob("ckpt-*/collection.json"), default=checkpoints / "none"),
+            "lock": lambda: checkpoints / "collector.lock",
+        }
+        if life.harm is not None and (path := named[life.harm]()).exists():
+            path.write_bytes(bytes(path.stat().st_size))
+            self.oracle.harmed()
+
     def config(self, life: Life) -> Config:
         return Config(
             input=InputConfig(path=self.folder / "in.jsonl"),
             output=OutputConfig(path=self.folder / "out.jsonl"),
-            dispatch=DispatchConfig(concurrency=self.story.concurrency, row_timeout_s=900.0),
+            dispatch=DispatchConfig(
+                concurrency=life.concurrency or self.story.concurrency, row_timeout_s=900.0
+            ),
             checkpoint=CheckpointConfig(
                 dir=self.folder / "checkpoints",
                 every_s=life.every_s,
@@ -106,8 +120,8 @@ class Living:
         self._pass("syncs")
 
     def _answered(self, request: Request):
-        if request.door == "peer":
-            self._pass("answers")
+        if request.door in {"peer", "control"}:
+            self._pass("answers" if request.door == "peer" else "controls")
 
     def _pass(self, what: str):
         self.passed[what] += 1
@@ -208,6 +222,7 @@ def live(root: Path, story: Story) -> Oracle:
     world, open_before = World(root, story), open_files()
     for life in (*story.lives, UNDISTURBED):
         clock = trio.testing.MockClock(autojump_threshold=0)
+        world.harm(life)
         living = Living(world, life)
         world.oracle.begin(living.servers, life)
         with _simulated(living):

@@ -34,6 +34,7 @@ class Oracle:
         self._output = b""
         self._done: set[tuple[int, int]] = set()
         self._sequence = 0
+        self._harmed: bytes | None = None  # what LATEST said when something below it was damaged
         self.servers = self.life = None
         self.counts = defaultdict(int)
 
@@ -42,6 +43,10 @@ class Oracle:
         self.servers, self.life, self.open_operation = servers, life, None
         self.instrument.closed_with = None
         self._done = {key_of(line) for line in self._lines("out.jsonl")}
+
+    def harmed(self):
+        """Something outside has damaged the checkpoint directory."""
+        self._harmed = self._read("checkpoints/LATEST")
 
     def end(self, report):
         """Of a life, dead or not: the disk is as the next one finds it."""
@@ -176,6 +181,9 @@ class Oracle:
         if not (checkpoints / "LATEST").exists():
             assert not self._sequence, "3: LATEST is gone"
             return
+        if self._read("checkpoints/LATEST") == self._harmed:
+            return
+        self._harmed = None
         latest = json.loads((checkpoints / "LATEST").read_bytes())
         folder = checkpoints / f"ckpt-{latest['sequence']:06}"
         collection = (folder / "collection.json").read_bytes()

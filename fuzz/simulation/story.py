@@ -12,10 +12,13 @@ SERVERS = ("environment", "agent", "policy_model", "inference", "counter")
 
 @frozen
 class Moment:
-    """Of a life: so many milliseconds in, at the nth answer between servers, or right before the nth sync."""
+    """Of a life: so many milliseconds in, right before the nth sync, or at the nth answer.
+
+    That of one server to another, or of a participant to the controller.
+    """
 
     at: int
-    of: Literal["ms", "answers", "syncs"] = "ms"
+    of: Literal["ms", "answers", "controls", "syncs"] = "ms"
 
 
 @frozen
@@ -36,13 +39,18 @@ class Fall:
 
 @frozen
 class Life:
-    """One run of the command. Without a death it ends by itself."""
+    """One run of the command. Without a death it ends by itself.
+
+    `harm`: what was damaged in the checkpoint directory before it. `concurrency`: another than the story's.
+    """
 
     orders: tuple[Order, ...] = ()
     faults: frozenset[Fault] = frozenset()
     falls: tuple[Fall, ...] = ()
     death: Moment | None = None  # of the whole machine
     every_s: float | None = None
+    harm: Literal["LATEST", "newest", "lock"] | None = None
+    concurrency: int | None = None
 
     @property
     def is_disturbed(self):
@@ -69,6 +77,7 @@ moments = st.one_of(
     st.builds(Moment, st.integers(1, 50), st.just("answers")),
     st.builds(Moment, st.integers(0, 4000)),
     st.builds(Moment, st.integers(1, 100), st.just("syncs")),
+    st.builds(Moment, st.integers(1, 60), st.just("controls")),
 )
 ways = st.sampled_from(["never arrives", "reply lost", "unnoticed"])
 faults = st.one_of(
@@ -93,6 +102,8 @@ def lives(draw):
         falls=tuple(draw(st.lists(falls, min_size=1, max_size=2))) if trouble == "falls" else (),
         death=draw(moments) if end == "death" else None,
         every_s=draw(st.sampled_from([None, None, 0.3, 2.5])),
+        harm=draw(st.sampled_from([None, None, None, "LATEST", "newest", "lock"])),
+        concurrency=draw(st.sampled_from([None, None, 1, 2])),
     )
 
 
