@@ -112,11 +112,18 @@ class Server(Participant[Record]):
         return len(self.unclaimed)
 
 
+class Lie:
+    """A participant's own answer, changed by a function of its fields."""
+
+    def __init__(self, of):
+        self.of = of
+
+
 class Network(httpx.AsyncBaseTransport):
     """Routes by host name, and lies.
 
     `faults` has, for a "host route", what its next calls meet: "unreachable", "reply lost", "stuck", a
-    function to call first, a Response to give instead; None lets one through.
+    function to call first, a Response to give instead, a Lie; None lets one through.
     """
 
     def __init__(self, nursery, root):
@@ -152,6 +159,8 @@ class Network(httpx.AsyncBaseTransport):
         if fault == "stuck":
             await trio.sleep_forever()
         response = await self.planes[request.url.host].handle_async_request(request)
+        if isinstance(fault, Lie):
+            return httpx.Response(200, json=fault.of(msgspec.json.decode(await response.aread())))
         if fault == "reply lost":
             raise httpx.ReadError("the connection broke", request=request)
         return response

@@ -105,8 +105,11 @@ class Cutting(Operation):
         async def one(participant: Participant) -> Committed:
             reply = await participant.post("commit", commit, Committed)
             self.check(participant, reply.boot, reply.phase, "committed")
-            if not reply.manifest.path.startswith(f"{directory}/"):
-                raise participant.fault(f"wrote {reply.manifest.path!r}, which is not in {directory}")
+            place = f"{directory}/participants/{participant.kind}/{participant.instance}/manifest.json"
+            if reply.manifest.path != place:  # a restore looks for it there
+                raise participant.fault(f"wrote {reply.manifest.path!r}, not {place}")
+            if (exported := len(set(reply.exported))) > (records := reply.manifest.record_count):
+                raise participant.fault(f"claims {exported} episodes exported in {records} records")
             return reply
 
         return await each(self.participants, one)
