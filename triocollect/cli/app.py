@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "materialize": "Expand the data set into the rows that would be sent, and stop.",
     "status": "How a run stands: rows done and left, what a restart continues.",
     "verify": "Whether what a run left adds up: rows, checkpoints, effects.",
+    "inspect": "What checkpoints hold, and where one rollout stands in every file.",
     "gc": "Remove what no start needs from a run's checkpoints.",
     "aggregate": "Metrics over one or several outputs.",
     "serve": "Serve the deployment that the package brings along, or one server of it.",
