@@ -85,7 +85,10 @@ def _opened(database: Database) -> Iterator[Statements]:
 
 
 def _after(database: Database, statements: Statements) -> Database:
-    """Also a statement that failed can have changed something: `INSERT OR FAIL`, `INSERT OR ROLLBACK`."""
+    """Also a statement that failed can have changed something: `INSERT OR FAIL`, `INSERT OR ROLLBACK`.
+
+    Unlike with a connection, `last_insert_rowid()` does not tell of what it inserted.
+    """
     content, marks = statements.end(), database.marks
     if content is None:  # it rolled the whole transaction back
         content, marks = marks[0].content, ()

@@ -1,0 +1,73 @@
+"""A database that is written down and read back after every statement answers as a living connection."""
+
+import contextlib
+import sqlite3
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from triocollect.servers.resources.database import Database, execute
+from triocollect.servers.states import give_back, keep
+
+NUMBERS = st.integers(1, 4)
+NAMES = st.sampled_from(["a", "B", "b"])
+SETUP = (
+    "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, word TEXT UNIQUE)",
+    "CREATE TABLE log (word)",
+    "CREATE TRIGGER r AFTER DELETE ON t BEGIN INSERT INTO log VALUES (old.word); END",
+)
+STATEMENTS = st.one_of(
+    st.builds("INSERT INTO t (word) VALUES ('{}')".format, NUMBERS),
+    st.builds("INSERT OR IGNORE INTO t (word) VALUES ('{}'), ('x')".format, NUMBERS),
+    st.builds("INSERT OR ROLLBACK INTO t (id) VALUES ({})".format, NUMBERS),
+    st.builds("UPDATE OR FAIL t SET word = 'y' WHERE id >= {}".format, NUMBERS),
+    st.builds("INSERT INTO t (word) VALUES ('{}') RETURNING id, word".format, NUMBERS),
+    st.builds("UPDATE t SET word = word || '!' WHERE id >= {}".format, NUMBERS),
+    st.builds("DELETE FROM t WHERE id = {}".format, NUMBERS),
+    st.builds("SAVEPOINT {}".format, NAMES),
+    st.builds("RELEASE {}".format, NAMES),
+    st.builds("ROLLBACK TO {}".format, NAMES),
+    st.sampled_from(
+        [
+            "BEGIN",
+            "BEGIN IMMEDIATE",
+            "COMMIT",
+            "END",
+            "ROLLBACK",
+            "DROP TABLE log",
+            "CREATE TABLE IF NOT EXISTS log (word)",
+            "CREATE INDEX i ON t (word)",
+            "SELECT last_insert_rowid()",
+            "SELECT * FROM nowhere",
+            "ANALYZE",
+        ]
+    ),
+)
+LOOKS = (
+    "SELECT * FROM t ORDER BY id",
+    "SELECT name, sql FROM sqlite_schema",
+    "SELECT * FROM sqlite_sequence",
+)
+
+
+def of_a_connection(connection, sql):
+    """Rows, or "wrong"."""
+    try:
+        return [list(row) for row in connection.execute(sql)]
+    except sqlite3.Error:
+        return "wrong"
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(STATEMENTS, max_size=25))
+def test_it_answers_as_a_connection_that_lives_on(statements):
+    database = Database(1)
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        for sql in (*SETUP, *statements):
+            database, output = execute(give_back(keep(database), Database), sql)
+            answer = "wrong" if "error" in output else output.get("rows", [])
+            assert answer == of_a_connection(connection, sql), sql
+            assert bool(database.marks) == connection.in_transaction, sql
+            for look in LOOKS:
+                assert execute(database, look).output["rows"] == of_a_connection(connection, look), sql
+        event(f"in a transaction at the end: {connection.in_transaction}")
