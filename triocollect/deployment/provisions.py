@@ -3,16 +3,19 @@
 import socket
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 
 from triocollect.errors import UsageError
 from triocollect.protocol.handed_down import BACKLOG
 
+_SERVING: Final = ("hypercorn", "starlette", "jsonschema", "regex")
+
 
 def require_servers() -> None:
     """Raises UsageError, with the command that helps, where the `servers` extra is missing."""
-    if missing := [name for name in ("hypercorn", "starlette") if find_spec(name) is None]:
+    if missing := [name for name in _SERVING if find_spec(name) is None]:
         raise UsageError(
-            f"serving needs {' and '.join(missing)}: pip install 'triocollect[servers]' "
+            f"serving needs {', '.join(missing)}: pip install 'triocollect[servers]' "
             "(a run on servers of your own does without: give --head-server or --environment-url)"
         )
 
