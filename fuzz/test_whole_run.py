@@ -48,6 +48,16 @@ def test_a_stop_at_any_answer_between_servers_tears_nothing(nth):
     assert oracle.counts["published"], "the stop has its checkpoint"
 
 
+@pytest.mark.parametrize("what", ["TERM", "INT"])
+@pytest.mark.parametrize("at", [0, 1, 3, 10, 30])
+def test_a_stop_before_anything_is_sent_loses_nothing(what, at):
+    """From before anybody listens on, through the bringing up of the servers and the restoring."""
+    stopped = Life(orders=(Order(Moment(1500), "TERM"),))
+    at_once = Life(orders=(Order(Moment(at), what), Order(Moment(at + 5), "TERM")))
+    oracle = told(Story(3, 256, 2.0, 20, 5, (at_once, stopped, at_once, at_once)))
+    assert oracle.restored, "rows go on from the one checkpoint that there is"
+
+
 def test_a_tool_whose_answer_was_lost_at_the_cut_is_not_called_again():
     stopped = Life(
         orders=(Order(Moment(6, "answers"), "TERM"),), faults=frozenset({Fault("peer", 6, "reply lost")})

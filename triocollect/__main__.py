@@ -2,16 +2,33 @@
 
 import signal
 
-# Before anything else is imported: someone who signals a collector that is still starting must not kill it.
-signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 
-import os  # noqa: E402  # after the signal, as said above
-import sys  # noqa: E402  # after the signal, as said above
+def _keep_signals() -> None:
+    """Whoever signals a collector that is still starting must not kill it; see `dispositions`."""
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+
+
+if __name__ == "__main__":
+    _keep_signals()  # before anything else is imported
+
+import os  # noqa: E402  # after the signals, as said above
+import sys  # noqa: E402  # likewise
 
 import triocollect  # noqa: E402  # likewise
+from triocollect import dispositions  # noqa: E402  # likewise
 
 _INTERRUPTED = 130
 _STANDARD_ERROR = 2
+
+
+def program() -> int:
+    """The whole process: one command, and nothing that a signal can do to it afterwards."""
+    _keep_signals()
+    dispositions.stay_alive()
+    code = main()
+    dispositions.hear_no_more()
+    return code
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -21,6 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
     if given[:1] == ["--version"]:
         return _tell_version()
     try:
+        if given[:1] != ["run"]:  # which gives signals back when it knows whether it takes checkpoints
+            dispositions.give_back()
         from triocollect.cli.app import run  # noqa: PLC0415  # --version must not pay for it
 
         return run(given)
@@ -49,4 +68,4 @@ def _close_the_gaps() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program())

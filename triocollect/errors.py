@@ -10,6 +10,8 @@ TriocollectError                 1   an internal error unless a subclass says ot
 │   ├── NothingToResumeError     4   told to resume, found nothing
 │   ├── WouldOverwriteError      4   told to start afresh over an earlier run
 │   └── DamageError              4   a file of an earlier run cannot be continued from
+├── StoppedError                75   a run was told to stop before it had begun
+│   └── GivenUpError           130   told so again, with the keyboard
 ├── DeploymentError              1   a server of the embedded deployment did not start, or ended
 ├── PeerError                    1   a server that another server asked failed it (one episode's fate)
 ├── CheckpointError              1   a checkpoint was not taken, or not restored (its own fate, not the run's)
@@ -101,6 +103,18 @@ class WouldOverwriteError(RefusedError):
 
 class DamageError(RefusedError):
     """A file of an earlier run is damaged so that it cannot be continued from."""
+
+
+class StoppedError(TriocollectError):
+    """A run was told to stop before it had begun; nothing was sent."""
+
+    exit_code = Exit.LEFT
+
+
+class GivenUpError(StoppedError):
+    """A run was told to stop, and told again with the keyboard, before it had begun."""
+
+    exit_code = Exit.INTERRUPTED
 
 
 class DeploymentError(TriocollectError):

@@ -25,7 +25,7 @@ from fuzz.simulation.story import UNDISTURBED, Life, Moment, Story
 from triocollect.checkpoint.signals import hear
 from triocollect.collector.run import Order, run
 from triocollect.config.settings import CheckpointConfig, Config, DispatchConfig, InputConfig, OutputConfig
-from triocollect.errors import TriocollectError, reason_of
+from triocollect.errors import StoppedError, TriocollectError, reason_of
 from triocollect.transport import Client
 
 GRACE_S = 30.0
@@ -105,6 +105,7 @@ class Living:
         self.passed: Counter[str] = Counter()
         self.coming: dict[Moment, list[Callable[[], None]]] = defaultdict(list)
         self.inbox = None
+        self.kept: set[int] = set()  # signals that came before anybody listened, each kind once
         self.told_at: float | None = None
         self.whole = trio.CancelScope()
         story = world.story
@@ -164,7 +165,8 @@ class Living:
         if self.dead:
             self.world.develop()
         elif fault is not None:
-            if not (isinstance(fault, TriocollectError) and self.life.is_disturbed):
+            stopped = isinstance(fault, StoppedError) and self.told_at is not None
+            if not (stopped or (isinstance(fault, TriocollectError) and self.life.is_disturbed)):
                 raise fault
             self.oracle.notes.append(str(fault))
         elif self.told_at is not None:
@@ -174,6 +176,8 @@ class Living:
 
     def _meet(self, inbox):
         self.inbox = inbox
+        for number in sorted(self.kept):
+            hear(inbox, number)
 
     def _start(self, happening):
         for order in self.life.orders:
@@ -194,11 +198,13 @@ class Living:
         act()
 
     def _order(self, order):
-        if self.inbox is None:
-            return
+        number = NUMBERS[order.what]
         if order.what != "USR1" and self.told_at is None:
             self.told_at = trio.current_time()
-        hear(self.inbox, NUMBERS[order.what])
+        if self.inbox is not None:
+            hear(self.inbox, number)
+        elif order.what != "USR1":  # which is ignored that early
+            self.kept.add(number)
 
 
 @contextlib.contextmanager

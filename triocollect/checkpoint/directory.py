@@ -146,6 +146,8 @@ class Directory:
     def back_out(self) -> None:
         """Leave everything as it was found, when nothing was done here; then `close`."""
         if self._descriptor == self._locked.descriptor:
+            with contextlib.suppress(StorageError):
+                self.remove_pid()
             self._locked.back_out()
             if self._made:
                 with contextlib.suppress(OSError):

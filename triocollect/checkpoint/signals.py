@@ -1,41 +1,62 @@
 """The signals of a run, as orders."""
 
 import signal
+from types import FrameType
 from typing import Final
 
 import trio
 
+from triocollect import dispositions
 from triocollect.checkpoint.inbox import Inbox
 
-_NUMBERS: Final = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+_STOPS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 async def listen_for_signals(
     inbox: Inbox, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """A service: TERM stops, USR1 takes a checkpoint, INT stops and, sent again, leaves. Main thread only.
+    """A service: TERM and HUP stop, USR1 takes a checkpoint, INT stops and, sent again, leaves.
 
-    All are ignored underneath, so that one which comes while the handlers change is harmless: trio delivers
-    it again to whatever was there before. USR1 stays ignored, and so does the TERM of a run that was told to
-    stop: nothing may take its exit code away.
+    Main thread only. A HUP that is ignored stays so: its user wants the run to outlive the terminal. None of
+    them kills while the handlers change: trio delivers what came last to whatever was there before. USR1
+    stays ignored, and so does the TERM of a run that was told to stop: nothing may take its exit code away.
     """
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in _NUMBERS}
+    heard = [number for number in _STOPS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, dispositions.nothing) for number in heard}
+    usr1 = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    interrupt = signal.signal(signal.SIGINT, _every_one(inbox))
     try:
-        with trio.open_signal_receiver(*_NUMBERS) as arrivals:
+        with trio.open_signal_receiver(*heard, signal.SIGUSR1) as arrivals:
+            dispositions.let_through()
             task_status.started()
             async for number in arrivals:
                 hear(inbox, number)
     finally:
-        signal.signal(signal.SIGINT, before[signal.SIGINT])
-        if inbox.stop_by is None:
-            signal.signal(signal.SIGTERM, before[signal.SIGTERM])
-        if before[signal.SIGUSR1] is not signal.SIG_DFL:
-            signal.signal(signal.SIGUSR1, before[signal.SIGUSR1])
+        signal.signal(signal.SIGINT, interrupt)
+        for number, handler in before.items():
+            ours = inbox.stop_by is not None and handler is signal.SIG_DFL
+            signal.signal(number, signal.SIG_IGN if ours else handler)
+        if usr1 is not signal.SIG_DFL:
+            signal.signal(signal.SIGUSR1, usr1)
+
+
+def _every_one(inbox: Inbox) -> "signal._HANDLER":
+    """A handler for which two Ctrl-Cs are two: a receiver gives those that wait in it as one.
+
+    What the kernel or the interpreter has not handed over yet is one, however often it came: two within one
+    call into C, such as the decoding of one large reply, cannot be told apart.
+    """
+    token = trio.lowlevel.current_trio_token()
+
+    def handler(_number: int, _frame: FrameType | None) -> None:
+        token.run_sync_soon(hear, inbox, signal.SIGINT)
+
+    return handler
 
 
 def hear(inbox: Inbox, number: int) -> None:
     """What a signal means."""
-    if number == signal.SIGTERM:
+    if number in _STOPS:
         inbox.stop(trio.current_time())
     elif number == signal.SIGINT:
         inbox.interrupt(trio.current_time())

@@ -5,11 +5,14 @@ from typing import TextIO
 
 import trio
 
+from triocollect import dispositions
 from triocollect.cli import say
 from triocollect.cli.app import command
+from triocollect.cli.faults import tell
 from triocollect.cli.flags import Flags, Overrides, settle
 from triocollect.config.load import Resolved
 from triocollect.config.settings import Config
+from triocollect.errors import Exit, StoppedError
 from triocollect.report.machine import as_json
 from triocollect.report.run_report import Report
 
@@ -41,12 +44,15 @@ app = command("run", "[FLAGS] [+key=value …]", ABOUT, EPILOGUE)
 def run(*overrides: Overrides, flags: Flags | None = None) -> int:
     """Collect, or say what would be collected."""
     resolved = settle(flags, overrides)
+    dry_run = flags is not None and bool(flags.dry_run)
+    if dry_run or resolved.config.checkpoint is None:
+        dispositions.give_back()
     for note in resolved.notes:
         say.err(f"note: {note}")
-    if flags is not None and flags.dry_run:
-        from triocollect.cli.dry_run import dry_run  # noqa: PLC0415  # each way loads its own
+    if dry_run:
+        from triocollect.cli import dry_run as dry  # noqa: PLC0415  # each way loads its own
 
-        return dry_run(resolved)
+        return dry.dry_run(resolved)
     return collect(resolved)
 
 
@@ -54,28 +60,36 @@ def collect(resolved: Resolved) -> int:
     """Run to the end, and say how it ended."""
     from triocollect.report.final import render  # noqa: PLC0415  # not before the run is over
 
+    checkpoint = resolved.config.checkpoint
     report = trio.run(_collect, resolved.config)
+    if isinstance(report, StoppedError):
+        code = tell(report)
+        return checkpoint.preempt_exit_code if checkpoint is not None and code is Exit.LEFT else code
     if resolved.config.display.json:
         say.out(as_json(report).decode())
         say.err(render(report))
     else:
         say.out(render(report))
-    if report.ending == "preempted" and resolved.config.checkpoint is not None:
-        return resolved.config.checkpoint.preempt_exit_code
+    if report.ending == "preempted" and checkpoint is not None:
+        return checkpoint.preempt_exit_code
     return report.exit_code
 
 
-async def _collect(config: Config) -> Report:
+async def _collect(config: Config) -> Report | StoppedError:
     """The run inside its display: the display outlives the last event."""
     from triocollect.collector import door  # noqa: PLC0415  # what a dry run does not load
     from triocollect.report.progress import Progress  # noqa: PLC0415  # what a dry run does not load
 
     stream: TextIO | None = sys.stderr  # None where the process was started with it closed
     progress = Progress(config.display.progress, stream)
+    report: Report | StoppedError
     try:
         async with trio.open_nursery() as nursery:
             await nursery.start(progress.run)
-            report = await door.collect(config, listener=progress.listen, signals=True)
+            try:
+                report = await door.collect(config, listener=progress.listen, signals=True)
+            except StoppedError as told:
+                report = told
             nursery.cancel_scope.cancel()
     finally:
         progress.close()

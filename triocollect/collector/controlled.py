@@ -1,12 +1,9 @@
 """A run that owns its rows: it holds a directory, commands the servers, and continues what was cut."""
 
-import contextlib
 import datetime as dt
-import threading
 from collections.abc import Sequence
 from typing import Final
 
-import httpx
 import msgspec
 import trio
 from attrs import frozen
@@ -14,35 +11,31 @@ from attrs import frozen
 from triocollect.checkpoint.controller import command
 from triocollect.checkpoint.coordination import Coordination, lease_s
 from triocollect.checkpoint.crew import Crew
-from triocollect.checkpoint.directory import DISPATCHED, Directory, open_directory
+from triocollect.checkpoint.directory import DISPATCHED
 from triocollect.checkpoint.discovery import (
     Candidate,
     Found,
-    control_client,
     discover,
     highest_epoch,
     require_kinds,
     unseen_behind,
 )
 from triocollect.checkpoint.dispatch_log import DispatchLog, read_dispatched, start_dispatched
-from triocollect.checkpoint.inbox import Inbox, tick
+from triocollect.checkpoint.inbox import tick
 from triocollect.checkpoint.ladder import Rung, episodes_named
 from triocollect.checkpoint.orders import Ended
 from triocollect.checkpoint.plan import left_out_of_the_cut, plan
 from triocollect.checkpoint.restore import restore
-from triocollect.checkpoint.signals import listen_for_signals
-from triocollect.checkpoint.store import Store
 from triocollect.collector.air import Air, AirParts
 from triocollect.collector.continuing import continued_of
-from triocollect.collector.control_token import control_token
 from triocollect.collector.feed import fly_all
 from triocollect.collector.fleet import Fleet
 from triocollect.collector.history import History, history_of
+from triocollect.collector.holding import Held
 from triocollect.collector.set_out import Outset
 from triocollect.collector.sinks import Blocking
-from triocollect.config.settings import CheckpointConfig, Config
 from triocollect.durable import set_aside
-from triocollect.errors import CheckpointError, StorageError, UsageError
+from triocollect.errors import CheckpointError
 from triocollect.events import Listener, Note
 from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
@@ -50,49 +43,8 @@ from triocollect.gym.routing import Routing, SingleServer
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.protocol.manifests import DispatchHeader
 from triocollect.report.run_report import Continued
-from triocollect.transport import Connect
 
 _LAST_WORDS_S: Final = 10.0
-
-
-@frozen(kw_only=True)
-class Held:
-    """The checkpoint directory, ours until the run is over, and who may speak to the servers."""
-
-    config: CheckpointConfig
-    directory: Directory
-    store: Store
-    token: str
-    client: httpx.AsyncClient
-    inbox: Inbox
-
-
-async def hold(
-    config: Config, *, embedded: bool, signals: bool, tell: Listener, connect: Connect | None = None
-) -> Held:
-    """Take the directory. Raises LockedError, UsageError, StorageError."""
-    assert config.checkpoint is not None
-    checkpoint = config.checkpoint
-    token = control_token(checkpoint.control_token_file, embedded=embedded)
-    directory = await open_directory(
-        checkpoint.dir,
-        wait_s=config.output.wait_for_lock_s,
-        warn=lambda text: tell(Note(text, "warning")),
-    )
-    if signals and threading.current_thread() is not threading.main_thread():
-        directory.close()
-        raise UsageError("signals are heard in the main thread only; collect without signals=True elsewhere")
-    if directory.fault is not None:
-        tell(Note(directory.fault, "warning"))
-    grace_s = checkpoint.timeout_s if checkpoint.grace_s is None else checkpoint.grace_s
-    return Held(
-        config=checkpoint,
-        directory=directory,
-        store=Store(checkpoint.dir, confirm=directory.confirm),
-        token=token,
-        client=control_client(token, connect=connect),
-        inbox=Inbox(grace_s, now=trio.current_time()),
-    )
 
 
 @frozen(kw_only=True)
@@ -240,19 +192,6 @@ class Taking:
 
     def _warn(self, text: str) -> None:
         self._tell(Note(text, "warning"))
-
-
-async def listen(held: Held, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-    """A service: hear signals, and say in `collector.pid` who does, until cancelled."""
-    async with trio.open_nursery() as nursery:
-        await nursery.start(listen_for_signals, held.inbox)
-        held.directory.write_pid()
-        try:
-            task_status.started()
-            await trio.sleep_forever()
-        finally:
-            with contextlib.suppress(StorageError):  # a stale one is no harm: the lock decides
-                held.directory.remove_pid()
 
 
 async def fly_controlled(control: Control, fleet: Fleet, outset: Outset, *, longest_first: bool) -> Ended:

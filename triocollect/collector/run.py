@@ -1,6 +1,5 @@
 """The run: from the lock to the report. One nursery of services around one nursery of rows."""
 
-import contextlib
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from triocollect.collector.earlier import Files
 from triocollect.collector.feed import fly_all
 from triocollect.collector.finish import aggregate, checkpoints_of, nothing_to_do, report_of
 from triocollect.collector.fleet import Counts, Fleet, HandOver
+from triocollect.collector.giving_way import giving_way, go_on_unless_stopped
 from triocollect.collector.lock import LockedOutput, lock_output
 from triocollect.collector.resume import Standing
 from triocollect.collector.row_clock import RowClock
@@ -43,7 +43,8 @@ from triocollect.report.run_report import Report
 from triocollect.transport import Client, Connect
 
 if TYPE_CHECKING:
-    from triocollect.collector.controlled import Control, Held  # needs httpx, which is slow
+    from triocollect.collector.controlled import Control  # needs httpx, which is slow
+    from triocollect.collector.holding import Held  # likewise
 
 
 @frozen(kw_only=True)
@@ -86,38 +87,41 @@ async def run(order: Order) -> Report:
         make_room(config.dispatch.concurrency)
     if config.checkpoint is None:
         return await _run(order, None, began)
-    from triocollect.collector.controlled import hold, listen  # noqa: PLC0415  # needs httpx, which is slow
+    from triocollect.checkpoint.signals import listen_for_signals  # noqa: PLC0415  # not without a directory
+    from triocollect.collector.holding import hold, open_inbox  # noqa: PLC0415  # needs httpx, which is slow
 
-    held = await hold(
-        config,
-        embedded=is_embedded(config),
-        signals=order.signals,
-        tell=order.tell,
-        connect=order.connect,
-    )
+    inbox = open_inbox(config.checkpoint, signals=order.signals)
     try:
         async with trio.open_nursery() as listening:
             if order.signals:
-                await listening.start(listen, held)
+                await listening.start(listen_for_signals, inbox)
             if order.orders is not None:
-                order.orders(held.inbox)
-            report = await _run(order, held, began)
+                order.orders(inbox)
+            async with hold(
+                config,
+                inbox,
+                signals=order.signals,
+                tell=order.tell,
+                connect=order.connect,
+            ) as held:
+                report = await _run(order, held, began)
             listening.cancel_scope.cancel()
         return report
     finally:
-        held.inbox.close(RUN_ENDED)
-        held.directory.close()
-        await held.client.aclose()
+        inbox.close(RUN_ENDED)
 
 
 async def _run(order: Order, held: "Held | None", began: float) -> Report:
-    config = order.config
+    config, inbox, locked = order.config, None if held is None else held.inbox, None
     try:
-        locked = await lock_output(
-            config.output.path,
-            wait_s=config.output.wait_for_lock_s,
-            warn=lambda text: order.tell(Note(text, "warning")),
-        )
+        with giving_way(inbox):
+            locked = await lock_output(
+                config.output.path,
+                wait_s=config.output.wait_for_lock_s,
+                warn=lambda text: order.tell(Note(text, "warning")),
+            )
+        go_on_unless_stopped(inbox)
+        assert locked is not None
     except BaseException:
         if held is not None:
             held.directory.back_out()
@@ -139,9 +143,13 @@ async def _run(order: Order, held: "Held | None", began: float) -> Report:
 async def _set_out(
     order: Order, locked: LockedOutput, held: "Held | None"
 ) -> tuple[Routing | None, Outset | None]:
-    outset = None
+    routing = outset = None
+    inbox = None if held is None else held.inbox
     try:
-        routing = None if order.dispatch is not None else await look_up(order.config, order.transport)
+        if order.dispatch is None:
+            with giving_way(inbox):
+                routing = await look_up(order.config, order.transport)
+            go_on_unless_stopped(inbox)
         output = AppendFile(locked.path, descriptor=locked.descriptor)
         place = None if held is None else Place(held.store, held.directory.run)
         outset = set_out(order.config, output, routing, order.tell, place)
@@ -157,14 +165,14 @@ async def _set_out(
 async def _collect(
     order: Order, services: trio.Nursery, routing: Routing | None, outset: Outset, held: "Held | None"
 ) -> Fleet:
-    config, standing = order.config, outset.standing
+    config, standing, inbox = order.config, outset.standing, None if held is None else held.inbox
     wants_metrics = routing is not None and not config.output.disable_aggregation
     if standing.to_send:
         outset.forget_metrics()  # of an earlier run: they would not be those of these rows
     has_work = standing.to_send > 0 or (wants_metrics and not outset.files.aggregate.exists())
     head = config.servers.head_server
     control, gate = None, Gate(config.dispatch.concurrency)
-    with contextlib.nullcontext() if held is None else held.inbox.giving_way():
+    with giving_way(inbox):
         if routing is not None and is_embedded(config) and has_work:
             head = await order.deployment(config, outset.rows, services, None if held is None else held.token)
             routing = await ask_head(config, order.transport, head)
@@ -173,13 +181,14 @@ async def _collect(
             control = await _take_control(order, held, outset, routing, gate)
     fleet = _fleet(order, routing, outset, gate, control)
     if held is not None and control is None and standing.to_send:
-        fleet.ended = Ended(Ending.PREEMPTED)  # told to stop before anything was sent: LATEST covers it
+        # Told to stop before anything was sent: LATEST covers it.
+        fleet.ended = Ended(Ending.INTERRUPTED if held.inbox.is_left else Ending.PREEMPTED)
         return fleet
     await _fly(order, outset, fleet, control)
     outset.sinks.confirm()
     await order.blocking(outset.sinks.sync)
     if routing is not None and wants_metrics and has_work and fleet.is_done:
-        await _aggregate(order, routing, head, outset)
+        await _aggregate(order, routing, head, outset, inbox)
     return fleet
 
 
@@ -209,11 +218,15 @@ async def _fly(order: Order, outset: Outset, fleet: Fleet, control: "Control | N
         syncing.cancel_scope.cancel()
 
 
-async def _aggregate(order: Order, routing: Routing, head: str | None, outset: Outset) -> None:
+async def _aggregate(
+    order: Order, routing: Routing, head: str | None, outset: Outset, inbox: Inbox | None
+) -> None:
     async def now() -> Routing:
         return routing if head is None else await ask_head(order.config, order.transport, head)
 
-    fault = await aggregate(order.transport, now, outset.files, order.config.output)
+    fault: str | None = "told to stop before the environment servers had aggregated the results"
+    with giving_way(inbox):
+        fault = await aggregate(order.transport, now, outset.files, order.config.output)
     if fault is not None:
         order.tell(Note(fault, "warning"))
 

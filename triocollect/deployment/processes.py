@@ -17,13 +17,13 @@ from triocollect.errors import DeploymentError
 from triocollect.protocol.handed_down import MODULE
 
 START_TIMEOUT_S: Final = 120.0  # a machine may be busy; a server that dies is told at once
-END_GRACE_S: Final = 5.0  # from the end of the lifeline to the kill
+END_GRACE_S: Final = 0.5  # from the end of the lifeline to the kill; who can has ended by then
 KILL_GRACE_S: Final = 1.0  # from the kill to its effect
 TOLD_LINES: Final = 12  # of a dead server's last words
 TOLD_BYTES: Final = 4096  # of each of them
 
 # The shell is there for a child's first moments: signals that are ignored when Python starts stay ignored.
-IGNORING_SIGNALS: Final = ("/bin/sh", "-c", "trap '' INT TERM USR1; exec \"$@\"", "sh")
+IGNORING_SIGNALS: Final = ("/bin/sh", "-c", "trap '' HUP INT TERM USR1; exec \"$@\"", "sh")
 
 
 async def deploy(

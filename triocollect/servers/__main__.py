@@ -28,7 +28,7 @@ def main() -> int:
     )
     given = parser.parse_args()
     if given.lifeline:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
             signal.signal(number, signal.SIG_IGN)
     logging.basicConfig(level=logging.WARNING, format=f"{given.name}: %(message)s")
     try:
