@@ -11,7 +11,7 @@ from typing import Final
 import trio
 from attrs import frozen
 
-from triocollect.durable import open_append
+from triocollect.durable import open_append, other_than_a_file
 from triocollect.errors import LockedError, StorageError, UsageError
 
 _POLL_S: Final = 0.2
@@ -93,6 +93,8 @@ class Lockable:
         return StorageError(f"cannot open {self.path}: {error.strerror}", path=str(self.path))
 
     def _try(self, warn: Callable[[str], None]) -> Locked | None:
+        if (what := other_than_a_file(Path(os.path.realpath(self.path)))) is not None:
+            raise UsageError(f"{self.option}: {self.named} is {what}, not a file; name another {self.noun}")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             created = not self.path.exists()

@@ -43,6 +43,8 @@ def test_every_run_of_a_case_is_held_to_bytes_on_disk_an_exit_code_and_a_message
         assert isinstance(run.exit_code, int)
         assert run.says
         assert all(text.strip() for text in run.says)
+        if EXPECT[name].checkpoints is not None:
+            assert isinstance(run.disk, Untouched) or run.checkpoints is not None
 
 
 @pytest.mark.parametrize("name", sorted(EXPECT))

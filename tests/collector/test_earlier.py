@@ -194,3 +194,11 @@ async def test_a_second_collector_is_refused_by_name_and_changes_no_byte(tmp_pat
         holder.stdin.close()
         holder.wait()
     assert (await place.collect(rewarded)).succeeded == 4
+
+
+@pytest.mark.parametrize(("make", "what"), [(os.mkfifo, "a pipe"), (os.mkdir, "a folder")])
+async def test_an_output_that_can_be_no_file_is_the_users_mistake(tmp_path, make, what):
+    place = Place(tmp_path)
+    make(place.output)
+    said = await refused(place, errors.UsageError)
+    assert said == f"--output: {place.output} is {what}, not a file; name another file"
