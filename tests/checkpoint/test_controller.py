@@ -132,6 +132,15 @@ async def test_a_term_before_anything_was_sent_leaves_at_once(tmp_path, autojump
         assert here.network.heard == []
 
 
+async def test_no_row_starts_while_a_stop_with_nothing_to_take_is_put_on_record(tmp_path, autojump_clock):
+    async with world(tmp_path) as here:
+        here.air.ledger.restore([(RowKey(0, 0), EpisodeId("0-0", 1))])
+        here.inbox.stop(trio.current_time())
+        ended = await here.command()
+        assert ended.ending is Ending.PREEMPTED
+        assert not here.air.gate.is_open
+
+
 async def test_a_second_ctrl_c_gives_the_checkpoint_up(tmp_path, autojump_clock):
     async with world(tmp_path) as here:
         here.fly(0, busy="agent")

@@ -24,6 +24,15 @@ def test_usr1s_before_a_checkpoint_has_begun_are_one():
     assert inbox.take() is None
 
 
+def test_a_usr1_that_meets_the_timers_order_is_answered_as_a_usr1():
+    inbox = an_inbox()
+    inbox.checkpoint("timer")
+    inbox.checkpoint("signal")
+    inbox.checkpoint("timer")
+    assert inbox.take() == Checkpoint("signal")
+    assert inbox.take() is None
+
+
 def test_usr1s_during_a_checkpoint_lead_to_one_more():
     inbox = an_inbox()
     inbox.checkpoint("timer")

@@ -143,6 +143,7 @@ async def _checkpoint(crew: Crew, inbox: Inbox, why: Why) -> Taken | None:
 
 async def _stop(crew: Crew, inbox: Inbox, by: float, first: Taken | None = None) -> Ended:
     """Take the stop's checkpoint; again, when it fails, while a fifth of the grace is left."""
+    crew.air.gate.close()  # nothing is sent any more, also where there is nothing to take
     taken = first
     while crew.air.ledger.sends and crew.air.ledger.scope() and not isinstance(taken, Published):
         left_s = by - trio.current_time()

@@ -77,8 +77,11 @@ class Inbox:
         self._wake.set()
 
     def checkpoint(self, why: Why) -> None:
-        """One more checkpoint; all who ask while none has begun get the same."""
-        self._checkpoint = self._checkpoint or why
+        """One more checkpoint; all who ask while none has begun get the same.
+
+        Whoever asks outdoes the timer, which is content with none where nothing is in flight.
+        """
+        self._checkpoint = why if self._checkpoint in {None, "timer"} else self._checkpoint
         self._wake.set()
 
     async def ask(self) -> Taken:

@@ -23,7 +23,7 @@ from triocollect.checkpoint.discovery import (
 from triocollect.checkpoint.dispatch_log import DispatchLog, read_dispatched, start_dispatched
 from triocollect.checkpoint.inbox import tick
 from triocollect.checkpoint.ladder import Rung, episodes_named
-from triocollect.checkpoint.orders import Ended
+from triocollect.checkpoint.orders import Ended, Ending
 from triocollect.checkpoint.plan import left_out_of_the_cut, plan
 from triocollect.checkpoint.restore import restore
 from triocollect.collector.air import Air, AirParts
@@ -225,9 +225,10 @@ async def fly_controlled(control: Control, fleet: Fleet, outset: Outset, *, long
 async def _say_goodbye(control: Control, ended: Ended) -> None:
     """Refusals and left-overs of finished rollouts go; who is not reached keeps them until it ends.
 
-    After a stop participants are closed, and have heard by its commit that nothing comes any more.
+    After a stop participants are closed, and have heard by its commit that nothing comes any more. After a
+    second Ctrl-C nobody is waited for.
     """
-    if ended.taken is None:
+    if ended.ending is Ending.DONE:
         with trio.move_on_after(_LAST_WORDS_S):
             try:
                 await control.crew.coordination.goodbye(control.air.finished())
