@@ -77,7 +77,7 @@ def test_after_a_restore_that_was_refused_and_a_stop_all_goes_on(tmp_path):
         sent="c@3 d@3",
         continued="",
         retired="c@2 d@2",
-        checkpoints=Checkpoints(latest=7, folders="5 7"),
+        checkpoints=Checkpoints(latest=7, folders="3 5 7"),
     )
     last = evolve(
         CONTINUED,

@@ -103,7 +103,7 @@ async def test_a_stop_that_cannot_succeed_ends_within_its_grace(tmp_path, autoju
         assert running.ended.ending is Ending.PREEMPTED
         assert isinstance(running.ended.taken, NotPublished)
         assert here.air.cancelled
-        assert not here.air.gate_is_open
+        assert not here.air.gate.is_open
 
 
 @pytest.mark.parametrize("kind", ["environment", "resources"])
@@ -344,7 +344,7 @@ async def test_a_resume_that_was_lost_is_repeated_before_the_next_operation(tmp_
             Running(here, nursery)
             here.inbox.checkpoint("signal")
             await trio.sleep(1.5)
-            assert here.air.gate_is_open
+            assert here.air.gate.is_open
             assert here.phases["model"] == "closed"
             here.network.heard.clear()
             lost(here, 1)

@@ -153,10 +153,11 @@ async def test_rows_that_may_be_running_still_are_retired_before_they_are_sent_a
         assert here.servers["model"].stopped == [EpisodeId("2-0")]
 
 
-async def test_a_restore_that_is_cancelled_lets_the_participants_go(tmp_path, autojump_clock):
+@pytest.mark.parametrize("verb", ["restore", "resume"])
+async def test_a_restore_that_is_cancelled_lets_the_participants_go(tmp_path, autojump_clock, verb):
     async with world(tmp_path) as here:
         await preempt(here)
-        here.network.faults["agent restore"] = ["stuck"]
+        here.network.faults[f"agent {verb}"] = ["stuck"]
         with trio.move_on_after(5):
             await restart(here)
         assert trio.current_time() == 5

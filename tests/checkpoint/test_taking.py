@@ -150,7 +150,7 @@ async def test_a_participant_that_is_gone_fails_the_checkpoint_soon(tmp_path, au
         assert "resources one at http://resources: prepare brought no answer" in taken.reason
         assert trio.current_time() < 30
         assert (tmp_path / "LATEST").read_bytes() == before
-        assert here.air.gate_is_open
+        assert here.air.gate.is_open
 
 
 async def test_a_participant_that_restarted_between_prepare_and_commit_fails_the_checkpoint(
@@ -298,7 +298,7 @@ async def test_servers_that_are_silent_at_the_end_hold_rows_up_for_little_beyond
         began = trio.current_time()
         assert isinstance(await here.take(timeout_s=20), NotPublished)
         assert trio.current_time() - began <= 20 + 1 + RESUME_SLACK_S
-        assert here.air.gate_is_open
+        assert here.air.gate.is_open
         closed = [kind for kind, phase in here.phases.items() if phase == "closed"]
         assert closed == [kind for kind in KINDS if kind in silent], "no other is left closed"
 
@@ -310,8 +310,22 @@ async def test_a_stop_does_not_resume(tmp_path, autojump_clock):
         assert isinstance(taken, Published)
         assert taken.stopped
         assert set(here.phases.values()) == {"closed"}
-        assert not here.air.gate_is_open
+        assert not here.air.gate.is_open
         assert not any("resume" in one for one in here.network.heard)
+
+
+async def test_a_stop_leaves_old_checkpoints_to_the_run_after_it(tmp_path, autojump_clock):
+    async with world(tmp_path) as here:
+        here.fly(0)
+        for _ in range(2):
+            await here.take()
+        await here.take(stop=True)
+        numbers = [f"ckpt-{number:06d}" for number in (1, 2, 3)]
+        assert sorted(path.name for path in tmp_path.glob("ckpt-*")) == numbers
+        await here.take_over(epoch=2)
+        here.inbox.rows_done()
+        await here.command()
+        assert sorted(path.name for path in tmp_path.glob("ckpt-*")) == numbers[1:]
 
 
 async def test_a_full_disk_publishes_nothing_and_the_run_goes_on(tmp_path, autojump_clock, monkeypatch):
@@ -340,7 +354,7 @@ async def test_output_that_cannot_be_synced_ends_the_run(tmp_path, autojump_cloc
             await here.take()
         assert here.latest is None
         assert set(here.phases.values()) == {"open"}
-        assert not here.air.gate_is_open, "a run that ends starts no row"
+        assert not here.air.gate.is_open, "a run that ends starts no row"
 
 
 async def test_a_directory_that_another_collector_has_now_ends_the_run(tmp_path, autojump_clock):
@@ -352,17 +366,21 @@ async def test_a_directory_that_another_collector_has_now_ends_the_run(tmp_path,
         assert here.latest is None
 
 
-async def test_what_goes_wrong_after_latest_moved_does_not_unpublish(tmp_path, autojump_clock, monkeypatch):
+async def test_what_goes_wrong_after_latest_moved_does_not_unpublish(tmp_path, autojump_clock):
     async with world(tmp_path) as here:
         here.fly(0)
-        monkeypatch.setattr(here.store, "prune", lambda: ("cannot remove ckpt-000001",))
+        for _ in range(2):
+            await here.take()
+        (tmp_path / ".trash-ckpt-000001").touch()  # where a folder is to be moved to
         for kind in here.servers:
             here.network.faults[f"{kind} resume"] = ["unreachable"] * 99
         taken = await here.take()
         assert isinstance(taken, Published)
         assert here.latest.checkpoint_id == taken.outcome.checkpoint_id
-        assert "cannot remove ckpt-000001" in here.notes
-        assert here.air.gate_is_open
+        assert [
+            note for note in here.notes if note.startswith(f"cannot remove {tmp_path}/.trash-ckpt-000001")
+        ]
+        assert here.air.gate.is_open
         assert here.coordination.owes
 
 

@@ -203,10 +203,6 @@ class Air:
         self.ledger.replied(key)
         self._landed.set()
 
-    @property
-    def gate_is_open(self):
-        return self.gate.width > 0 and "of 0 in" not in repr(self.gate)
-
 
 class World:
     """One run over four participants, unless told otherwise."""
@@ -297,7 +293,7 @@ class World:
 
     @property
     def all_open(self):
-        return set(self.phases.values()) == {"open"} and self.air.gate_is_open
+        return set(self.phases.values()) == {"open"} and self.air.gate.is_open
 
     @property
     def notes(self):

@@ -1,6 +1,7 @@
 """The door by itself."""
 
 import anyio
+import pytest
 
 from triocollect.participant import Admission, EpisodeId, Refusal
 
@@ -93,6 +94,24 @@ async def test_a_failure_during_a_resting_step_is_acted_on_after_the_opening():
         assert seen == []
         admission.open()
     assert seen == ["failed"]
+
+
+@pytest.mark.parametrize("way", ["resting", "boundary"])
+async def test_work_that_is_cancelled_while_the_door_is_closed_blocks_until_it_has_cleaned_up(way):
+    """Its client hung up in the very tick of the closing, so a prepare found it at its boundary."""
+    admission, seen = Admission(), []
+    with admission.enter(ONE, "thinking") as work, anyio.CancelScope() as scope:
+        try:
+            scope.cancel()
+            admission.close()
+            if way == "boundary":
+                await work.boundary("thinking")
+            async with work.resting("thinking"):
+                await anyio.sleep_forever()
+        finally:
+            seen = keys(admission)
+    assert seen == ["one"]
+    assert keys(admission) == []
 
 
 async def test_settle_returns_at_every_kind_of_change():

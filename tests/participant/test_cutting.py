@@ -1,5 +1,7 @@
 """Prepare, commit, resume."""
 
+from functools import partial
+
 import anyio
 import pytest
 
@@ -217,6 +219,31 @@ async def test_a_state_that_cannot_be_kept_names_itself_and_is_not_exported_agai
         assert caller.counts.heard.count("export") == 1
         await caller.ok("resume", 1)
         assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("ends", ["resume", "hello"])
+async def test_a_write_that_is_repeated_after_a_failure_can_still_be_stopped(tmp_path, ends):
+    disk = Disk()
+    async with participant(tmp_path, in_thread=disk) as caller:
+        await caller.add(ONE)
+        await caller.ok("prepare", 1)
+        in_the_way = tmp_path / "ckpt-000001/participants/resources/counts/manifest.json"
+        in_the_way.mkdir(parents=True)
+        disk.gate.set()
+        status, body = await caller.post("commit", 1, **commit(1, ONE))
+        assert (status, body["code"], len(files(tmp_path))) == (503, "coordinator_unavailable", 1), (
+            "it had begun"
+        )
+        in_the_way.rmdir()
+        disk.gate = anyio.Event()
+        await caller.post("commit", 1, **commit(1, ONE), budget_ms=0)
+        later = {"epoch": 2} if ends == "hello" else {}
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(caller.ok, ends, 0 if later else 1, **later))
+            await anyio.wait_all_tasks_blocked()
+            disk.gate.set()
+        await anyio.wait_all_tasks_blocked()
+        assert not in_the_way.exists()
 
 
 async def test_after_a_resume_has_answered_no_file_of_that_operation_appears(tmp_path):

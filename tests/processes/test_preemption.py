@@ -82,11 +82,11 @@ def test_a_checkpoint_that_stops_nothing_repeats_nothing(tmp_path, wholes):
 
 
 def test_a_collector_that_dies_anywhere_in_a_publish_loses_no_more_than_was_after_the_last(tmp_path, wholes):
-    lives, term = Lives(tmp_path, tokens_per_s=TOKENS_PER_S), signalled(signal.SIGTERM)
-    life, _ = lives.live(lives.after(4, term))
+    lives = Lives(tmp_path, tokens_per_s=TOKENS_PER_S)
+    life, _ = lives.live(lives.after(4, signalled(signal.SIGTERM)))
     assert life.code == 75
     for step in (1, 2, 3, 4, 6):  # the folder, the collection, LATEST, and on the way of what is old
-        life, words = lives.live(lives.after(6, term), dies_at=step)
+        life, words = lives.live(lives.after(6, signalled(signal.SIGUSR1)), dies_at=step)
         assert life.code == -signal.SIGKILL, words
     life, words = lives.live()
     assert life.code == 0, words

@@ -28,7 +28,7 @@ from triocollect.checkpoint.orders import (
     in_words,
     nothing_tried,
 )
-from triocollect.checkpoint.taking import record, take_checkpoint
+from triocollect.checkpoint.taking import record, take_checkpoint, tidy
 from triocollect.errors import CheckpointError
 from triocollect.events import Note
 from triocollect.protocol.ids import EpisodeId, RowKey
@@ -60,6 +60,8 @@ async def command(crew: Crew, inbox: Inbox) -> Ended:
 
 
 async def _obey(crew: Crew, inbox: Inbox) -> Ended:
+    if inbox.stop_by is None:
+        await tidy(crew, crew.store.prune)  # after the stop before, which had no time for it
     debts = _Debts(crew, inbox)
     while True:
         match await debts.next_order():

@@ -76,26 +76,34 @@ async def _manifests(crew: Crew, whole: Whole) -> dict[Participant, str]:
 async def _install(crew: Crew, whole: Whole, plan: Plan, manifests: dict[Participant, str]) -> None:
     installing = crew.coordination.installing()
     deadline = trio.current_time() + crew.timeout_s
+    fault: str | None = f"the participants had not installed everything within {crew.timeout_s:g} s"
     try:
-        with trio.move_on_at(deadline) as patience:
-            await installing.install(
-                checkpoint_id=whole.collection.checkpoint_id,
-                directory=whole.folder.name,
-                manifests=manifests,
-                scope=tuple(plan.continued.values()),
-            )
-    except CheckpointError:
+        with trio.move_on_at(deadline):
+            fault = await _fault_of(installing, whole, plan, manifests)
         await crew.coordination.end(installing, deadline)
-        raise
-    except BaseException:
+    except BaseException:  # also one that comes while they are opened
         await _let_go(crew, installing)
         raise
-    await crew.coordination.end(installing, deadline)
-    if patience.cancelled_caught:
-        raise CheckpointError(f"the participants had not installed everything within {crew.timeout_s:g} s")
+    if fault is not None:
+        raise CheckpointError(fault)
     restarted = [str(one) for one, boot in installing.boots.items() if one.boot != boot]
     if restarted:  # it says so in the answer to its resume, and what it had installed is gone
         raise CheckpointError(f"{', '.join(restarted)}: restarted after it had installed its part")
+
+
+async def _fault_of(
+    installing: Installing, whole: Whole, plan: Plan, manifests: dict[Participant, str]
+) -> str | None:
+    try:
+        await installing.install(
+            checkpoint_id=whole.collection.checkpoint_id,
+            directory=whole.folder.name,
+            manifests=manifests,
+            scope=tuple(plan.continued.values()),
+        )
+    except CheckpointError as error:
+        return str(error)
+    return None
 
 
 async def _let_go(crew: Crew, installing: Installing) -> None:

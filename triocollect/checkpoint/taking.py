@@ -54,6 +54,14 @@ async def record(crew: Crew, outcome: CheckpointOutcome) -> None:
             crew.listener(Note(f"the outcome of the checkpoint is not on record: {error}", "warning"))
 
 
+async def tidy(crew: Crew, work: Callable[[], tuple[str, ...]]) -> None:
+    """Work on old folders: what cannot be done now is done after the next checkpoint."""
+    troubles: list[str] = []
+    await crew.blocking(lambda: troubles.extend(work()))
+    for trouble in troubles:
+        crew.listener(Note(trouble, "warning"))
+
+
 class _Taking:
     def __init__(self, crew: Crew, under_way: UnderWay) -> None:
         self._crew: Final = crew
@@ -78,7 +86,7 @@ class _Taking:
             raise
         taken = self._taken()
         if self._publication is None and all_open:  # who has not answered may write there still
-            await self._tell_troubles(lambda: self._crew.store.discard(self._sequence))
+            await tidy(self._crew, lambda: self._crew.store.discard(self._sequence))
         await record(self._crew, taken.outcome)
         self._crew.listener(CheckpointEnded(taken.outcome))
         return taken
@@ -121,8 +129,9 @@ class _Taking:
             continued = await self._synced([one for one in scope if one.capture_key in exported])
         with laps.of("publish"):
             await self._publish(self._collect(committed, continued, restarts))
-        with laps.of("prune"):
-            await self._tell_troubles(crew.store.prune)
+        if not self._under_way.is_stop:  # no thread can be left, and a stop has no time for old folders
+            with laps.of("prune"):
+                await tidy(crew, crew.store.prune)
 
     def _take_number(self) -> None:
         self._sequence = self._crew.store.next_sequence()
@@ -260,13 +269,6 @@ class _Taking:
             await self._crew.blocking(work)
         except (StorageError, OSError) as error:
             raise CheckpointError(str(error)) from error
-
-    async def _tell_troubles(self, work: Callable[[], tuple[str, ...]]) -> None:
-        """Work on old folders: what cannot be done now is done after the next checkpoint."""
-        troubles: list[str] = []
-        await self._crew.blocking(lambda: troubles.extend(work()))
-        for trouble in troubles:
-            self._warn(trouble)
 
     def _warn(self, text: str) -> None:
         self._crew.listener(Note(text, "warning"))

@@ -52,8 +52,7 @@ class Work:
         Open: no pause, no checkpoint of the event loop.
         """
         self.rest()
-        await self._admission.until_open()
-        self.busy(why)
+        await self._go_on(why)
 
     @asynccontextmanager
     async def resting(self, why: str) -> AsyncIterator[None]:
@@ -62,8 +61,13 @@ class Work:
         try:
             yield
         finally:
-            await self._admission.until_open()  # also before a failure is acted on
-            self.busy(why)
+            await self._go_on(why)  # also before a failure is acted on
+
+    async def _go_on(self, why: str) -> None:
+        try:
+            await self._admission.until_open()
+        finally:
+            self.busy(why)  # cancelled while closed: what it does on its way out belongs to no boundary
 
     def retire(self) -> None:
         """Cancel it, wherever it stands."""

@@ -11,6 +11,7 @@ from triocollect.errors import StateError
 from triocollect.participant.errands import refuse
 from triocollect.participant.hooks import R, episode_of
 from triocollect.participant.operations import Refuse
+from triocollect.participant.records import Publication
 from triocollect.participant.standing import Cut, Standing, over
 from triocollect.protocol.messages import Commit, Committed, Kind, Prepare, Prepared, PrepareReport
 from triocollect.protocol.phases import Event, Phase
@@ -84,6 +85,7 @@ async def commit(standing: Standing[R], call: Commit) -> Committed | Refuse:
     if cut.failed is not None:
         return cut.failed
     if cut.write is None or cut.write.done:
+        cut.publication = Publication()  # one of a try that failed may have begun, and stops nothing
         cut.write = standing.write(partial(_write, standing, cut))
     return await cut.write.result()
 

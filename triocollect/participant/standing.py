@@ -42,7 +42,7 @@ class Cut(Generic[R]):
         self.records: tuple[R, ...] = ()
         self.kept: tuple[str, ...] = ()
         self.failed: Refuse | None = None  # the export did; it is not asked again
-        self.publication: Final = Publication()
+        self.publication = Publication()  # of the latest write
         self.write: Errand[Committed] | None = None
 
 
