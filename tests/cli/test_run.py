@@ -7,6 +7,7 @@ import re
 import pytest
 
 from triocollect.__main__ import main
+from triocollect.cli.app import COMMANDS
 
 DURATION = "needs a duration (a number, or text with a unit: 90s, 15m, 2h)"
 FLAGS = [
@@ -275,11 +276,11 @@ def test_without_a_command_the_commands_are_listed(capsys):
     assert main([]) == 0
     listed = re.findall(r"^  ([a-z]+) ", capsys.readouterr().out, re.MULTILINE)
     assert [name for name in listed if name != "triocollect"] == [
-        "aggregate", "demo", "materialize", "run", "serve", "status", "verify",
+        "aggregate", "checkpoint", "demo", "gc", "inspect", "materialize", "run", "serve", "status", "verify",
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", ["run", "materialize", "status", "verify", "aggregate", "serve", "demo"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_help_ends_with_examples_and_exit_codes(command, capsys):
     assert main([command, "--help"]) == 0
     page = capsys.readouterr().out

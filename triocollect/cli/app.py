@@ -17,6 +17,7 @@ from triocollect.errors import Exit
 COMMANDS: Final = {
     "run": "Collect: send every row of a data set to its environment server, write one result each.",
     "materialize": "Expand the data set into the rows that would be sent, and stop.",
+    "checkpoint": "Ask a run that goes on for a checkpoint.",
     "status": "How a run stands: rows done and left, what a restart continues.",
     "verify": "Whether what a run left adds up: rows, checkpoints, effects.",
     "inspect": "What checkpoints hold, and where one rollout stands in every file.",
