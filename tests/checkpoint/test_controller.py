@@ -3,6 +3,7 @@
 import pytest
 import trio
 import trio.testing
+from httpx import Response
 
 from tests.checkpoint.world import world
 from triocollect.checkpoint.inbox import tick
@@ -99,11 +100,32 @@ async def test_a_stop_that_cannot_succeed_ends_within_its_grace(tmp_path, autoju
         async with trio.open_nursery() as nursery:
             running = Running(here, nursery)
             here.inbox.stop(trio.current_time())
-        assert 90 < trio.current_time() <= 120
+        assert 30 < trio.current_time() <= 120
+        assert 4 <= len(here.outcomes) <= 8, "ever more rarely"
+        assert len([note for note in here.notes if note.startswith("no checkpoint")]) == 1
         assert running.ended.ending is Ending.PREEMPTED
         assert isinstance(running.ended.taken, NotPublished)
         assert here.air.cancelled
         assert not here.air.gate.is_open
+
+
+async def test_a_stop_that_fails_on_a_full_disk_leaves_no_folder_and_the_last_checkpoint(
+    tmp_path, autojump_clock
+):
+    async with world(tmp_path, grace_s=300) as here:
+        here.fly(0)
+        await here.take()
+        before = (tmp_path / "LATEST").read_bytes()
+        full = Response(422, json={"error": {"code": "invalid_state", "detail": "No space left on device"}})
+        here.network.faults["model commit"] = [full] * 99
+        async with trio.open_nursery() as nursery:
+            Running(here, nursery)
+            here.inbox.stop(trio.current_time())
+        tries = [outcome for outcome in here.outcomes[1:] if not outcome.published]
+        assert 4 <= len(tries) <= 9
+        assert (tmp_path / "LATEST").read_bytes() == before
+        assert [path.name for path in tmp_path.glob("ckpt-*")] == ["ckpt-000001"]
+        assert len([note for note in here.notes if "No space left on device" in note]) == 1
 
 
 @pytest.mark.parametrize("kind", ["environment", "resources"])

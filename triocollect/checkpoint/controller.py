@@ -36,7 +36,7 @@ from triocollect.protocol.ids import EpisodeId, RowKey
 FIRST_PAUSE_S: Final = 1.0  # before what a participant did not answer is repeated; then twice as long
 LONGEST_PAUSE_S: Final = 30.0
 ANOTHER_TRY: Final = 0.2  # of the grace has to be left for one
-BETWEEN_TRIES_S: Final = 1.0
+FIRST_TRY_PAUSE_S: Final = 1.0  # before the stop's checkpoint is tried again; then twice as long each time
 _NOTHING: Final = "no row is in flight"
 _NOT_BEGUN: Final = "no row was sent yet, so the checkpoint before still covers everything"
 
@@ -144,17 +144,22 @@ async def _checkpoint(crew: Crew, inbox: Inbox, why: Why) -> Taken | None:
 
 
 async def _stop(crew: Crew, inbox: Inbox, by: float, first: Taken | None = None) -> Ended:
-    """Take the stop's checkpoint; again, when it fails, while a fifth of the grace is left."""
+    """Take the stop's checkpoint; again, when it fails, ever more rarely while a fifth of the grace is left.
+
+    A failure is told once: a full disk is as full at the next try.
+    """
     crew.air.gate.close()  # nothing is sent any more, also where there is nothing to take
-    taken = first
+    taken, pause_s = first, FIRST_TRY_PAUSE_S
     while crew.air.ledger.sends and crew.air.ledger.scope() and not isinstance(taken, Published):
-        left_s = by - trio.current_time()
-        if taken is not None and left_s < ANOTHER_TRY * inbox.grace_s:
+        if taken is not None:
+            left_s = by - trio.current_time() - pause_s
+            if left_s < ANOTHER_TRY * inbox.grace_s or await inbox.left_within(pause_s):
+                break
+            pause_s *= 2
+        if inbox.is_left:
             break
-        if await inbox.left_within(0 if taken is None else BETWEEN_TRIES_S):
-            break
-        deadline = min(by, trio.current_time() + crew.timeout_s)
-        taken = await _take(crew, inbox, UnderWay(by=deadline, stop=True), "stop")
+        under_way = UnderWay(by=min(by, trio.current_time() + crew.timeout_s), stop=True)
+        taken = await _take(crew, inbox, under_way, "stop", failed_before=taken is not None)
     if taken is None:
         taken = nothing_tried(_NOTHING if crew.air.ledger.sends else _NOT_BEGUN)
         await record(crew, taken.outcome)
@@ -162,8 +167,11 @@ async def _stop(crew: Crew, inbox: Inbox, by: float, first: Taken | None = None)
     return Ended(Ending.INTERRUPTED if inbox.is_left else Ending.PREEMPTED, taken)
 
 
-async def _take(crew: Crew, inbox: Inbox, under_way: UnderWay, why: str) -> Taken:
+async def _take(
+    crew: Crew, inbox: Inbox, under_way: UnderWay, why: str, *, failed_before: bool = False
+) -> Taken:
     with inbox.doing(under_way):
         taken = await take_checkpoint(crew, under_way, why)
-    crew.listener(Note(in_words(taken), "info" if isinstance(taken, Published) else "warning"))
+    if isinstance(taken, Published) or not failed_before:
+        crew.listener(Note(in_words(taken), "info" if isinstance(taken, Published) else "warning"))
     return taken

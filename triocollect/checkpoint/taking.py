@@ -85,7 +85,8 @@ class _Taking:
             await self._abandon()
             raise
         taken = self._taken()
-        if self._publication is None and all_open:  # who has not answered may write there still
+        # Who has not answered may write there still, and a later prune finds it; a stop has no later one.
+        if self._publication is None and (all_open or self._under_way.is_stop):
             await tidy(self._crew, lambda: self._crew.store.discard(self._sequence))
         await record(self._crew, taken.outcome)
         self._crew.listener(CheckpointEnded(taken.outcome))
