@@ -15,7 +15,7 @@ from typing import Final, Protocol, cast
 
 from tests.bench.harness import BenchError, Figures, Plan, Result, end_children_on_term, note
 
-NAMES: Final = ("dispatch", "memory", "resume", "churn", "startup", "preempt")
+NAMES: Final = ("dispatch", "memory", "resume", "churn", "startup", "preempt", "signals")
 ROUNDS: Final = 5
 
 

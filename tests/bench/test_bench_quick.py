@@ -68,6 +68,20 @@ def test_a_bench_prints_one_json_line_per_case_and_nothing_else(name: str) -> No
 
 
 @pytest.mark.processes
+def test_the_bench_of_signals_has_figures_of_its_own_in_every_case() -> None:
+    ran = bench("signals", "--quick")
+    assert ran.returncode == 0, ran.stderr
+    lines = {line["case"]: line for line in map(json.loads, ran.stdout.splitlines())}
+    assert list(lines) == ["idle", "termstorm", "startup", "startup_ignored"]
+    assert all(list(line) == LINE for line in lines.values())
+    delays = {"p50_ms", "p99_ms"}
+    assert all(set(lines["idle"][side]) == delays for side in ("ours", "peer", "ratio"))
+    assert lines["termstorm"]["ours"] == {"checkpoints": 1}
+    assert set(lines["startup"]["ours"]) == {"killed", "of"}
+    assert lines["startup_ignored"]["ours"]["killed"] == 0
+
+
+@pytest.mark.processes
 def test_a_case_that_there_is_not_is_refused_with_those_that_there_are() -> None:
     ran = bench("dispatch", "--case", "17")
     assert (ran.returncode, ran.stdout) == (2, "")
