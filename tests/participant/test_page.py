@@ -76,6 +76,31 @@ async def test_a_throw_waits_while_a_checkpoint_is_open(environ):
     assert len(outputs) == 1
 
 
+async def test_a_session_that_is_closed_is_freed_and_closing_it_again_is_no_fault(environ):
+    async with served(environ) as caller:
+        await caller.client.post("/seed_session", headers=named(GAME))
+        for _ in range(2):
+            closed = await caller.client.post("/close_session", headers=named(GAME), content=b"{}")
+            assert (closed.status_code, caller.counts.find(GAME)) == (200, None)
+
+
+async def test_a_close_passes_while_a_checkpoint_is_open_and_takes_nothing_from_what_is_committed(environ):
+    async with served(environ) as caller:
+        for episode in (GAME, EpisodeId("other")):
+            await caller.client.post("/seed_session", headers=named(episode))
+        await caller.ok("prepare", 1)
+        await caller.client.post("/close_session", headers=named(EpisodeId("other")))
+        answer = await caller.ok("commit", 1, **commit(1, GAME, EpisodeId("other")))
+        assert answer["exported"] == ["game"]
+        await caller.client.post("/close_session", headers=named(GAME))
+        assert await caller.ok("commit", 1, **commit(1, GAME, EpisodeId("other"))) == answer
+        assert caller.counts.find(GAME) is None
+    async with served(environ) as second:
+        await second.client.post("/close_session", headers=named(GAME))
+        assert not (await second.status())["served"], "it can still be restored into"
+        await second.ok("restore", 1, **second.installing(1, answer, game=1))
+
+
 async def test_work_of_nobody_is_refused_and_reading_is_not(environ):
     async with served(environ) as caller:
         reply = await caller.client.post("/throw")

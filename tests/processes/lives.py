@@ -47,6 +47,7 @@ class Lives:
             env={**self._environment, "TRIOCOLLECT_ACK_FD": str(write_end)},
             pass_fds=[write_end],
             stdin=subprocess.DEVNULL,
+            start_new_session=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -4,6 +4,7 @@ Judged by the oracle of `fuzz/`: by what the environment and the model wrote dow
 new in every life.
 """
 
+import os
 import random
 import signal
 import time
@@ -67,6 +68,18 @@ def test_a_run_that_is_told_to_stop_as_soon_as_it_listens_still_goes_on_from_whe
     life, words = lives.live(act)
     assert life.code == 75, words
     assert life.checkpoint.kept.keys() >= kept.keys() - life.finished
+    life, words = lives.live()
+    assert life.code == 0, words
+    assert judge(lives.seen, wholes) == []
+
+
+def test_a_term_to_the_whole_process_group_is_a_stop_as_any_other(tmp_path, wholes):
+    """As a scheduler sends it: to the servers as well."""
+    lives = Lives(tmp_path, tokens_per_s=TOKENS_PER_S)
+    life, words = lives.live(lives.after(20, lambda run: os.killpg(run.pid, signal.SIGTERM)))
+    assert life.code == 75, words
+    assert life.checkpoint is not None
+    assert life.checkpoint.kept
     life, words = lives.live()
     assert life.code == 0, words
     assert judge(lives.seen, wholes) == []

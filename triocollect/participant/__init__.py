@@ -35,6 +35,11 @@ server, whose sessions are plain data; only the last part, from `admission`, is 
         table = tables.find(episode_in(request.headers))
         return {**await request.json(), "reward": float(table is not None and sum(table.thrown) >= 21)}
 
+    @app.post("/close_session")
+    async def close_session(request: Request) -> dict[str, str]:
+        tables.end(episode_in(request.headers))
+        return {}
+
     def dump(table: Table) -> object:
         version, words, gauss = table.dice.getstate()
         return {"thrown": table.thrown, "dice": [version, list(words), gauss]}
@@ -48,7 +53,7 @@ server, whose sessions are plain data; only the last part, from `admission`, is 
 
     admission = Admission()
     tables = Sessions("resources", "dice", admission, dump=dump, load=load)
-    app.add_middleware(Admitted, admission=admission, replayable=["/verify"])
+    app.add_middleware(Admitted, admission=admission, replayable=["/verify"], passing=["/close_session"])
     app.add_middleware(                                  # the last one added is the outermost
         ControlPlane,
         hooks=tables,
@@ -90,6 +95,8 @@ What an author has to know:
 - Between `close` and `open` no state may change that `export` would show, but by work that blocks.
 - A request that comes while closed waits in `admit`; only an environment's `/run` is refused
   (`checkpoint_open`), by asking `closed` first. No timeout of yours may run while you are closed.
+- The end of a session waits for nobody (`passing`): whoever closes one will not go on with it, so a cut
+  that comes later does without. An episode whose session nobody closes keeps it as long as the server runs.
 - After every wait ask again: `until_open` returns when the door is open, not when your attempt is still
   wanted. `admit` does that for you.
 - A client that goes away while you are closed is noticed after the opening: nothing of a cut may change.

@@ -5,9 +5,10 @@ from typing import Final, cast, final
 
 import msgspec
 
-from triocollect.participant.admission import Admission
+from triocollect.participant.admission import Admission, Work
 from triocollect.participant.asgi import App, Message, Receive, Scope, Send
 from triocollect.protocol.identity import episode_in, epoch_of
+from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code, Refusal, RefusalBody, status_of
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -21,12 +22,21 @@ class Admitted:
     nobody could say whether a checkpoint has its effects. Every request but those that only read waits while
     a checkpoint is open, keeps the next one waiting until it is answered, and is cancelled when its attempt
     is retired. `replayable` are paths of requests that change nothing: they keep no checkpoint waiting.
+    `passing` are paths of requests that end a session and do nothing else: they never wait, since who sends
+    one may be on its way out, and are refused to nobody; a commit is not made in the middle of one.
     """
 
-    def __init__(self, app: App, admission: Admission, replayable: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        app: App,
+        admission: Admission,
+        replayable: Collection[str] = (),
+        passing: Collection[str] = (),
+    ) -> None:
         self._app: Final = app
         self._admission: Final = admission
         self._replayable: Final = frozenset(replayable)
+        self._passing: Final = frozenset(passing)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection of ASGI."""
@@ -44,8 +54,7 @@ class Admitted:
             detail = f"{path}: no x-rollout-id says whose work this is"
             await _refuse(Refusal(code=Code.ROLLOUT_ID_REQUIRED, detail=detail), send)
             return
-        why = None if path in self._replayable else f"{path} is under way"
-        work = await self._admission.admit(episode, why, epoch=epoch)
+        work = await self._let_in(path, episode, epoch)
         if isinstance(work, Refusal):
             await _refuse(work, send)
             return
@@ -55,6 +64,12 @@ class Admitted:
             return
         if not answering.begun and (late := self._admission.marks.refusal(episode)) is not None:
             await _refuse(late, send)
+
+    async def _let_in(self, path: str, episode: EpisodeId, epoch: int | None) -> Work | Refusal:
+        why = f"{path} is under way"
+        if path in self._passing:
+            return Work(self._admission, episode, why)  # not `enter`: a fresh process has served nobody by it
+        return await self._admission.admit(episode, None if path in self._replayable else why, epoch=epoch)
 
 
 @final
