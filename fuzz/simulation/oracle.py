@@ -61,6 +61,9 @@ class Oracle:
         self._check_sends()
         self._check_effects({key_of(line): line for line in map(json.loads, whole.splitlines())})
         self.counts[f"life ended {'dead' if report is None else report.ending}"] += 1
+        for _attempt, request in itertools.chain(*self.sent.values()):
+            self.counts[code_of(request)] += 1
+        self.counts["failed"] = len(self._lines("out_failures.jsonl"))
 
     def finish(self, report):
         """After the life that nobody disturbed."""

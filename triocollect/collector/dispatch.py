@@ -123,24 +123,29 @@ def _settle(fleet: Fleet, flight: Flight, outcome: Outcome, closed: int) -> End:
             fleet.ledger.nothing_ran(flight.row.key)
             fleet.retries.taken_back(flight.nth)
             return _again(fleet, flight, outcome, closed + 1, counts=False)
-        case NothingRan() if flight.row.key in fleet.ledger.continuing:
-            return _knock_again(fleet, flight, outcome, closed)
+        case NothingRan() | Refused() if flight.row.key in fleet.ledger.continuing:
+            return _not_begun(fleet, flight, outcome, closed)
         case NothingRan() | NoReply() | Refused():
             return _try_again(fleet, flight, outcome)
         case Overtaken():
             raise RefusedError(f"another collector commands the servers now: {outcome.reason}")
 
 
-def _knock_again(fleet: Fleet, flight: Flight, outcome: NothingRan, closed: int) -> End:
-    """A continued row at a server that is not there yet: its restored state is worth waiting for.
+def _not_begun(fleet: Fleet, flight: Flight, outcome: NothingRan | Refused, closed: int) -> End:
+    """A continued row that its server has not taken up, which costs it no send.
 
-    It costs no send. When the patience ends the row stays restored, for the next checkpoint and the next run.
+    One that is not there yet is asked again: what was restored is worth waiting for. When the patience ends
+    the row stays restored, for the next checkpoint and the next run. One that refuses has lost it: the row
+    starts from its input.
     """
-    fleet.ledger.nothing_ran(flight.row.key)
     fleet.retries.taken_back(flight.nth)
-    if closed >= MOST_KNOCKS:
-        fleet.tell(RowLeft(flight.row.key, f"its server cannot be reached: {outcome.reason}"))
-        return Ended(None)
+    if isinstance(outcome, Refused):
+        _used_up(fleet, flight, outcome)
+    else:
+        fleet.ledger.nothing_ran(flight.row.key)
+        if closed >= MOST_KNOCKS:
+            fleet.tell(RowLeft(flight.row.key, f"its server cannot be reached: {outcome.reason}"))
+            return Ended(None)
     return _again(fleet, flight, outcome, closed + 1, counts=False)
 
 
@@ -151,10 +156,15 @@ def _try_again(fleet: Fleet, flight: Flight, outcome: NothingRan | NoReply | Ref
     if isinstance(outcome, NothingRan):
         fleet.ledger.nothing_ran(flight.row.key)
     else:
-        fleet.ledger.no_reply(flight.row.key)
+        _used_up(fleet, flight, outcome)
+    return _again(fleet, flight, outcome, flight.nth, counts=True)
+
+
+def _used_up(fleet: Fleet, flight: Flight, outcome: NoReply | Refused) -> None:
+    """The row goes on as a later attempt, above all that its server refuses."""
+    fleet.ledger.no_reply(flight.row.key)
     if isinstance(outcome, Refused) and outcome.retired_through is not None:
         fleet.ledger.used_through(flight.row.key, outcome.retired_through)
-    return _again(fleet, flight, outcome, flight.nth, counts=True)
 
 
 def _again(
