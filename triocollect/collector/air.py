@@ -14,13 +14,12 @@ from triocollect.collector.sinks import Sinks
 from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
 from triocollect.gym.routing import Routing, Target
+from triocollect.protocol.identity import CONTINUED, EPOCH
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.rows.types import Row
 
 RETIRE_PATIENCE_S: Final = 300.0  # a participant that is gone for longer will not retire anything
 _LOOK_S: Final = 5.0
-EPOCH_HEADER: Final = b"x-collector-epoch"
-CONTINUED_HEADER: Final = b"x-continued"
 
 
 @frozen(kw_only=True)
@@ -103,9 +102,9 @@ class Air:
 
     def headers(self, key: RowKey, epoch: int) -> list[tuple[bytes, bytes]]:
         """What a `/run` says beside its row: whose it is, and whether it goes on from a boundary."""
-        headers = [(EPOCH_HEADER, b"%d" % epoch)]
+        headers = [(EPOCH.encode(), b"%d" % epoch)]
         if key in self.ledger.continuing:
-            headers.append((CONTINUED_HEADER, b"1"))
+            headers.append((CONTINUED.encode(), b"1"))
         return headers
 
     # -- what the controller asks ----------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import msgspec
 import trio
 from attrs import frozen
 
+from triocollect.checkpoint.airspace import Blocking
 from triocollect.checkpoint.controller import command
 from triocollect.checkpoint.coordination import Coordination, lease_s
 from triocollect.checkpoint.crew import Crew
@@ -33,7 +34,6 @@ from triocollect.collector.fleet import Fleet
 from triocollect.collector.history import History, history_of
 from triocollect.collector.holding import Held
 from triocollect.collector.set_out import Outset
-from triocollect.collector.sinks import Blocking
 from triocollect.durable import set_aside
 from triocollect.errors import CheckpointError
 from triocollect.events import Listener, Note

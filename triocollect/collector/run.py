@@ -8,6 +8,7 @@ import msgspec
 import trio
 from attrs import field, frozen
 
+from triocollect.checkpoint.airspace import Blocking
 from triocollect.checkpoint.inbox import Inbox
 from triocollect.checkpoint.orders import RUN_ENDED, Ended, Ending
 from triocollect.collector.descriptors import make_room
@@ -29,7 +30,7 @@ from triocollect.collector.send import (
     to_servers,
 )
 from triocollect.collector.set_out import Outset, Place, set_out
-from triocollect.collector.sinks import Blocking, in_a_thread
+from triocollect.collector.sinks import in_a_thread
 from triocollect.collector.whereto import Deployment, ask_head, bring_up, is_embedded, look_up
 from triocollect.config.settings import Config
 from triocollect.durable import AppendFile

@@ -6,18 +6,17 @@ while there is something new, both files are made durable, which survives a powe
 
 import os
 import threading
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias
+from collections.abc import Callable
+from typing import Final
 
 import trio
 
+from triocollect.checkpoint.airspace import Blocking
 from triocollect.durable import AppendFile
 from triocollect.protocol.ids import EpisodeId
 
 ACK_VARIABLE: Final = "TRIOCOLLECT_ACK_FD"  # a descriptor that gets a line per row after its fsync; for tests
 SYNC_EVERY_S: Final = 1.0
-
-Blocking: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]  # runs what may block for long
 
 
 async def in_a_thread(work: Callable[[], None]) -> None:

@@ -12,7 +12,7 @@ import anyio
 
 from triocollect.participant.attendance import Attendance
 from triocollect.participant.lease import Lease
-from triocollect.participant.marks import Marks
+from triocollect.participant.marks import Marks, up_to
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import Blocker, PrepareReport
 from triocollect.protocol.refusals import Code, Refusal
@@ -186,12 +186,8 @@ class Admission:
 
     async def stop(self, episodes: Collection[EpisodeId]) -> None:
         """Cancel the work of these attempts and of all before them; return when it is gone."""
-        through = {episode.rollout_id: episode.attempt for episode in sorted(episodes)}
-        stopped = [
-            work
-            for work in self.works
-            if work.episode is not None and work.episode.attempt <= through.get(work.episode.rollout_id, -1)
-        ]
+        over = up_to(episodes)
+        stopped = [work for work in self.works if work.episode is not None and over(work.episode)]
         for work in stopped:
             if not work.retired:
                 work.retire()

@@ -5,6 +5,7 @@ from typing import Final, Generic
 
 from triocollect.participant.admission import Admission
 from triocollect.participant.hooks import R
+from triocollect.participant.marks import up_to
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import Kind, Mode, PrepareReport
 
@@ -64,10 +65,8 @@ class Participant(Generic[R]):
     async def stop(self, episodes: Sequence[EpisodeId]) -> None:
         """Cancel the work of these attempts and wait until it is gone."""
         await self.admission.stop(episodes)
-        through = {episode.rollout_id: episode.attempt for episode in sorted(episodes)}
-        self._not_captured = {
-            one for one in self._not_captured if one.attempt > through.get(one.rollout_id, -1)
-        }
+        over = up_to(episodes)
+        self._not_captured = {one for one in self._not_captured if not over(one)}
 
     def freed(self, episode: EpisodeId) -> None:
         """Nothing is kept of this episode any more: the server's own word, for when it ends a session."""

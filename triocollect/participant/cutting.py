@@ -8,6 +8,7 @@ import anyio.lowlevel
 import msgspec
 
 from triocollect.errors import StateError
+from triocollect.participant.admission import MOST_BLOCKERS
 from triocollect.participant.errands import refuse
 from triocollect.participant.hooks import R, episode_of
 from triocollect.participant.operations import Refuse
@@ -17,7 +18,6 @@ from triocollect.protocol.messages import Commit, Committed, Kind, Prepare, Prep
 from triocollect.protocol.phases import Event, Phase
 from triocollect.protocol.refusals import Code
 
-MOST_BLOCKERS: Final = 100  # named in a report; all are counted
 _NEARLY: Final = 0.95  # of its budget a prepare waits, so that its answer is there in time
 _MS: Final = 1000.0
 

@@ -1,10 +1,16 @@
 """Which attempts are retired. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, final
 
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code, Refusal
+
+
+def up_to(episodes: Iterable[EpisodeId]) -> Callable[[EpisodeId], bool]:
+    """Whether an attempt is one of these, or comes before one of them in its rollout."""
+    highest = {episode.rollout_id: episode.attempt for episode in sorted(episodes)}
+    return lambda episode: episode.attempt <= highest.get(episode.rollout_id, -1)
 
 
 @final

@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 from triocollect.participant.admission import Admission
 from triocollect.participant.base import Participant
 from triocollect.participant.hooks import R
+from triocollect.participant.marks import up_to
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import Kind
 
@@ -35,8 +36,7 @@ class Restoring(Participant[R], Generic[R, S]):
     async def stop(self, episodes: Sequence[EpisodeId]) -> None:
         """End the work of these attempts and of those before them, then free their state."""
         await super().stop(episodes)
-        through = {episode.rollout_id: episode.attempt for episode in sorted(episodes)}
-        self.free(lambda name: name.attempt <= through.get(name.rollout_id, -1))
+        self.free(up_to(episodes))
 
     def forget(self, rollout_ids: Sequence[str]) -> None:
         """Free what is left of these rollouts."""
