@@ -74,7 +74,7 @@ def test_the_demo_is_preempted_and_repeats_nothing(tmp_path, capsys):
         capture_output=True, text=True, timeout=300, check=False, env=environ,
     )  # fmt: skip
     assert told.returncode == 0, told.stdout + told.stderr
-    assert told.stdout.count("   yes  ") == 10
+    assert told.stdout.count("   yes  ") == 8
     keys = [
         (record["_ng_task_index"], record["_ng_rollout_index"], record.get("_ng_attempt_index", 0))
         for record in map(json.loads, (tmp_path / "demo" / "out.jsonl").read_text().splitlines())

@@ -29,7 +29,7 @@ def test_a_checkpoint_directory_alone_can_be_verified(store, capsys):
     told = capsys.readouterr().out
     assert "2 rows in flight can be continued" in told
     assert f"also kept: {folder_name(1)}" in told
-    assert "yes  LATEST, and every file that it leads to, is what was written" in told
+    assert "yes  LATEST, and every file that it and the other kept checkpoints lead to, is what was" in told
 
 
 def test_a_byte_that_changed_is_found_and_the_exit_code_says_so(store, capsys):
@@ -42,15 +42,17 @@ def test_a_byte_that_changed_is_found_and_the_exit_code_says_so(store, capsys):
 
 
 def test_what_a_death_left_is_named_and_is_no_fault(store, capsys):
-    records(store, 1).unlink()
     draft(store)
     assert main(["verify", str(store.root), "--json"]) == 0
     [found] = json.loads(capsys.readouterr().out)["checkpoints"]
-    assert found["also"] == []
-    assert [fault.split("/")[0] for fault in found["passed_over"]] == [
-        folder_name(1),
-        folder_name(3),
-    ]
+    assert found["also"] == [folder_name(1)]
+    assert [fault.split("/")[0] for fault in found["passed_over"]] == [folder_name(3)]
+
+
+def test_a_kept_checkpoint_that_changed_is_a_fault_although_latest_is_whole(store, capsys):
+    records(store, 1).unlink()
+    assert main(["verify", str(store.root)]) == 4
+    assert "NO   LATEST, and every file that it and the other kept" in capsys.readouterr().out
 
 
 def test_a_directory_without_a_checkpoint_adds_up(store, capsys):

@@ -36,9 +36,9 @@ def places(path: Path, *, output: Path | None = None, directory: Path | None = N
     `directory` name it where it lies elsewhere. Raises UsageError where nothing of ours is there.
     """
     if directory is not None and not is_directory(directory):
-        raise UsageError(f"{directory}: is no checkpoint directory")
+        raise UsageError(f"--checkpoint-dir {directory}: is no checkpoint directory")
     if is_directory(path):
-        outputs = _outputs_of(path) if output is None else find_outputs([output])
+        outputs = outputs_of(path) if output is None else find_outputs([output])
         return [Place(one, path) for one in outputs] or [Place(None, path)]
     folder = path if path.is_dir() else path.parent
     known = [directory] if directory is not None else _directories(_inside(folder))
@@ -69,6 +69,16 @@ def run_of(directory: Path) -> str | None:
     return None
 
 
+def outputs_of(directory: Path) -> list[Path]:
+    """Those whose run file holds its id; the only one beside it, where no id tells."""
+    run, outputs = run_of(directory), _outputs_in([directory, *_around(directory)])
+    if found := [one for one in outputs if run is not None and _used_by(one) == run]:
+        return found
+    beside = _outputs_in([directory.parent])
+    unknown = [one for one in beside if _used_by(one) is None and _may_belong(one)]
+    return unknown if len(beside) == 1 and len(_directories(_inside(directory.parent))) == 1 else []
+
+
 def _outputs_at(path: Path, *, needed: bool) -> list[Path]:
     try:
         return find_outputs([path])
@@ -85,16 +95,6 @@ def _directory_of(output: Path, near: list[Path], *, alone: bool) -> Path | None
         beside = (one for one in _directories(_around(output.parent)) if one not in near)
         return next((one for one in (*near, *beside) if run_of(one) == used), None)
     return near[0] if alone and len(near) == 1 and _may_belong(output) else None
-
-
-def _outputs_of(directory: Path) -> list[Path]:
-    """Those whose run file holds its id; the only one beside it, where no id tells."""
-    run, outputs = run_of(directory), _outputs_in([directory, *_around(directory)])
-    if found := [one for one in outputs if run is not None and _used_by(one) == run]:
-        return found
-    beside = _outputs_in([directory.parent])
-    unknown = [one for one in beside if _used_by(one) is None and _may_belong(one)]
-    return unknown if len(beside) == 1 and len(_directories(_inside(directory.parent))) == 1 else []
 
 
 def _used_by(output: Path) -> str | None:

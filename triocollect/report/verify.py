@@ -12,12 +12,13 @@ from triocollect.errors import DamageError
 from triocollect.protocol.files import RunFile
 from triocollect.report.account import Account, read_account
 from triocollect.report.calls import Spent
+from triocollect.report.machine import as_json
 from triocollect.report.status import OutputStatus, status
 from triocollect.report.wording import by_class, rows, several
 from triocollect.rows.materialize import read_rows
 from triocollect.rows.names import materialized_path, run_path
 
-_NAMED: Final = 20  # faults of one kind that are told one by one
+NAMED: Final = 20  # faults of one kind that are told one by one
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,20 +39,30 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...] = ()
 
 
-class Fact(msgspec.Struct, frozen=True):
-    """Something that has to be so, and what speaks against it."""
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that has to be so: `faults` speak against it; `open` says why it cannot be judged.
 
+    `name` is for programs and stays the same.
+    """
+
+    name: str
     says: str
     faults: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
         """Whether nothing speaks against it."""
         return not self.faults
 
+    @property
+    def verdict(self) -> str:
+        """yes, NO, or a question mark where it cannot be judged."""
+        return "NO" if self.faults else "?" if self.open else "yes"
+
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was looked at, and the facts that follow."""
+    """Everything that was looked at, and the facts that follow, each with its verdict."""
 
     outputs: tuple[OutputStatus, ...]
     checkpoints: tuple[Checkpoint, ...]
@@ -60,29 +71,36 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def holds(self) -> bool:
-        """Whether everything adds up."""
+        """Whether nothing is wrong; what cannot be judged is not."""
         return all(fact.holds for fact in self.facts)
 
     def as_json(self) -> bytes:
-        """For programs: one JSON object."""
-        return msgspec.json.encode({"holds": self.holds, **msgspec.structs.asdict(self)})
+        """For programs: one JSON object; `judged` where no fact is open."""
+        judged = not any(fact.open for fact in self.facts)
+        return as_json({"holds": self.holds, "judged": judged, **msgspec.structs.asdict(self)})
 
     def text(self) -> str:
         """For people."""
         return "\n".join(_lines(self))
 
 
-def verify(outputs: Sequence[Path], checkpoints: Sequence[Checkpoint], effects: Path | None) -> Verified:
+def verify(
+    outputs: Sequence[Path],
+    checkpoints: Sequence[Checkpoint],
+    effects: Path | None,
+    more: Iterable[Fact] = (),
+) -> Verified:
     """Look at outputs, at what was found in checkpoint directories, and at a folder of effects files.
 
-    Changes nothing. Effects are those of the only output. Raises UsageError, DamageError, StorageError.
+    `more`: facts that others have found out. Changes nothing. Effects are those of the only output.
+    Raises UsageError, DamageError, StorageError.
     """
     found = tuple(one for output in outputs for one in status(output).outputs)
     account = None if effects is None else read_account(outputs[0], effects)
-    facts = [*_facts_of_rows(found), *_facts_of_checkpoints(outputs, checkpoints)]
+    facts = [*_facts_of_rows(found), *_facts_of_checkpoints(outputs, checkpoints), *more]
     if account is not None:
         says = "every result came about in one line: nothing was done twice, nothing is missing"
-        facts.append(Fact(says, account.faults[:_NAMED]))
+        facts.append(Fact(name="one_line", says=says, faults=account.faults[:NAMED]))
     return Verified(outputs=found, checkpoints=tuple(checkpoints), account=account, facts=tuple(facts))
 
 
@@ -112,11 +130,17 @@ def _facts_of_rows(found: Sequence[OutputStatus]) -> Iterator[Fact]:
         for one in found
         if one.duplicates
     ]
-    yield Fact("no row has two results", tuple(twice))
+    yield Fact(name="one_result", says="no row has two results", faults=tuple(twice))
     strange = [words for one in found for words in _strange(one)]
-    yield Fact("every line is a result, or a failure, of a row of the data set", tuple(strange))
-    other = [words for one in found for words in _other_rows(Path(one.output))]
-    yield Fact("the rows are those that the run began with", tuple(other))
+    says = "every line is a result, or a failure, of a row of the data set"
+    yield Fact(name="known_rows", says=says, faults=tuple(strange))
+    rows_of = [_other_rows(Path(one.output)) for one in found]
+    yield Fact(
+        name="same_rows",
+        says="the rows are those that the run began with",
+        faults=tuple(wrong for wrong, _ in rows_of if wrong is not None),
+        open=tuple(why for _, why in rows_of if why is not None),
+    )
 
 
 def _strange(one: OutputStatus) -> Iterator[str]:
@@ -126,35 +150,38 @@ def _strange(one: OutputStatus) -> Iterator[str]:
         yield f"{one.output}: {rows(one.unknown)} that the data set does not have"
 
 
-def _other_rows(output: Path) -> Iterator[str]:
+def _other_rows(output: Path) -> tuple[str | None, str | None]:
+    """(What speaks against it, why it cannot be judged)."""
     try:
         run_file = msgspec.json.decode(run_path(output).read_bytes(), type=RunFile)
         with materialized_path(output).open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError as error:
-        yield f"{error.filename} is not there"
+        return None, f"{error.filename} is not there"
     except OSError as error:
         raise unreadable(output, error) from error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        yield f"{run_path(output)} is damaged: {error}"
-    else:
-        if digest != run_file.rows_sha256:
-            yield f"{materialized_path(output)}: other bytes than {run_path(output).name} says"
+        return f"{run_path(output)} is damaged: {error}", None
+    if digest == run_file.rows_sha256:
+        return None, None
+    return f"{materialized_path(output)}: other bytes than {run_path(output).name} says", None
 
 
 def _facts_of_checkpoints(outputs: Sequence[Path], checkpoints: Sequence[Checkpoint]) -> Iterator[Fact]:
     if not checkpoints:
         return
     yield Fact(
-        "LATEST, and every file that it leads to, is what was written",
-        tuple(fault for one in checkpoints for fault in one.faults),
+        name="whole",
+        says="LATEST, and every file that it and the other kept checkpoints lead to, is what was written",
+        faults=tuple(fault for one in checkpoints for fault in one.faults),
     )
     wanted = {name for one in checkpoints for name in one.continued}
     if outputs and wanted:
         unknown = sorted(wanted - _rollouts(outputs, wanted))
         yield Fact(
-            "what it continues are rows of the data set",
-            tuple(f"{name} is no row of it" for name in unknown[:_NAMED]),
+            name="continued_rows",
+            says="what it continues are rows of the data set",
+            faults=tuple(f"{name} is no row of it" for name in unknown[:NAMED]),
         )
 
 
@@ -186,8 +213,9 @@ def _lines(verified: Verified) -> Iterator[str]:
         if account.continued or account.restarted:
             yield from (f"  {words}" for words in saved(account))
     for fact in verified.facts:
-        yield f"{'yes' if fact.holds else 'NO '}  {fact.says}"
+        yield f"{fact.verdict:<3}  {fact.says}"
         yield from (f"       {fault}" for fault in fact.faults)
+        yield from (f"       cannot be judged: {why}" for why in fact.open)
 
 
 def _lines_of_output(one: OutputStatus) -> Iterator[str]:
