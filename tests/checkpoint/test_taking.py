@@ -209,6 +209,7 @@ async def test_what_somebody_cannot_capture_is_left_out_of_the_scope(tmp_path, a
         assert "resources one at http://resources cannot capture it" in taken.restarted[0].reason
         [(reason, count)] = here.outcomes[-1].restarted_why.items()
         assert (reason, count) == (taken.restarted[0].reason, 1)
+        assert (here.outcomes[-1].work_s, here.outcomes[-1].lost_s) == (10, 10)
 
 
 async def test_calls_under_way_at_a_cut_are_on_record_where_somebody_counts_them(tmp_path, autojump_clock):

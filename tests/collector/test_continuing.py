@@ -3,8 +3,10 @@
 import msgspec
 import pytest
 
+from tests.checkpoint.checkpoints import a_collection, commit
 from triocollect.checkpoint.plan import Plan
-from triocollect.collector.continuing import continued_of
+from triocollect.checkpoint.whole import Whole
+from triocollect.collector.continuing import calls_saved, continued_of
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.protocol.manifests import CheckpointOutcome
 from triocollect.protocol.messages import RestoredEpisode
@@ -48,3 +50,25 @@ def test_an_outcome_that_is_lost_or_counts_no_calls_is_no_obstacle(root):
 
 def test_a_run_that_finds_nothing_begun_says_nothing(root):
     assert continued_of(root, "c-1", Plan({}, {}, {}), 0) is None
+
+
+def test_what_was_left_out_at_the_cut_is_lost_with_its_seconds(root):
+    left_out = msgspec.structs.replace(OUTCOME, restarted=1, lost_s=4.5)
+    (root / "outcomes.jsonl").write_bytes(msgspec.json.encode(left_out) + b"\n")
+    assert continued_of(root, "c-1", Plan(CUT, {}, SENT), 2).lost_s == 4.5
+    assert continued_of(root, "c-1", Plan(CUT, {}, {}), 2).lost_s is None, "that row has ended since"
+
+
+def test_calls_that_are_answered_in_a_checkpoint_are_not_made_again(tmp_path):
+    folder = tmp_path / "ckpt-000001"
+    folder.mkdir()
+    part = commit(folder, "c-1", "model", "policy", episodes=(EpisodeId("1-0"), EpisodeId("2-0")))
+    whole = Whole(folder, a_collection(1, [part], "c-1"), 0)
+    assert calls_saved(whole, {"1-0", "2-0"}) is None, "a model server of somebody else's"
+    records = next(folder.rglob("records-*"))
+    records.write_bytes(
+        b'{"rollout_id":"1-0","state":{"rows":[{},{}]}}\n{"rollout_id":"2-0","state":{"rows":[{}]}}\n'
+    )
+    assert calls_saved(whole, {"1-0", "2-0"}) == 3
+    assert calls_saved(whole, {"1-0"}) == 2
+    assert calls_saved(Whole(folder, a_collection(1, [], "c-1"), 0), {"1-0"}) is None

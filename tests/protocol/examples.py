@@ -117,6 +117,9 @@ EXAMPLES = {
         restarted_why={"resources sql cannot capture it": 3},
         ended="2026-01-02T03:04:05+00:00",
     ),
+    "outcome_of_losses": manifests.CheckpointOutcome(
+        operation=8, checkpoint_id="c-000013-4b", published=True, restarted=3, lost_s=12.5
+    ),
     "outcome_blocked": manifests.CheckpointOutcome(
         operation=9,
         checkpoint_id="c-000014-77",

@@ -71,13 +71,16 @@ def test_damage_and_notes_are_not_forgotten() -> None:
 
 
 def test_a_run_that_went_on_says_what_preemptions_cost() -> None:
-    continued = Continued(rows=8, anew=2, work_s=73.2, calls_again=3)
+    continued = Continued(rows=8, anew=2, work_s=73.2, calls_again=3, calls_saved=21, lost_s=9.7)
     said = render(
         msgspec.structs.replace(COMPLETE, continued=continued, checkpoints=Checkpoints(2, 1, 0.44))
     ).splitlines()
     assert said[9:12] == [
-        "Cut and continued: 8 rows, with 73 s of work behind them; calls under way then, made again: 3",
-        "Cut and started from the input again: 2 rows",
+        (
+            "Cut and continued: 8 rows, with 73 s of work behind them; model calls not made again: 21; "
+            "calls under way then, made again: 3"
+        ),
+        "Cut and started from the input again: 2 rows; lost: 10 s of work",
         "Checkpoints: 2, 1 tried in vain; no row started for 0.4 s in all",
     ]
 

@@ -73,7 +73,7 @@ class _Taking:
         self._publication: Publication | None = None
         self._collection: Collection | None = None
         self._fault: str | None = None
-        self._work_s = 0.0
+        self._work_s = self._lost_s = 0.0
 
     async def take(self, why: str) -> Taken:
         self._crew.air.gate.close()
@@ -174,6 +174,7 @@ class _Taking:
         crew, directory = self._crew, folder_name(self._sequence)
         self._work_s = crew.air.work_s(continued)
         left_out = sorted(crew.air.ledger.scope().difference(continued))
+        self._lost_s = crew.air.work_s(left_out)
         return Collection(
             checkpoint_id=self._id,
             sequence=self._sequence,
@@ -245,6 +246,7 @@ class _Taking:
                 work_s=self._work_s,
                 undelivered=self._cutting.undelivered(),
                 bytes=self._publication.bytes,
+                lost_s=self._lost_s if collection.restarted else msgspec.UNSET,
                 restarted_why=Counter(one.reason for one in collection.restarted) or msgspec.UNSET,
             ),
             continued=collection.continued,

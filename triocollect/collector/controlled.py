@@ -28,7 +28,7 @@ from triocollect.checkpoint.orders import Ended, Ending
 from triocollect.checkpoint.plan import left_out_of_the_cut, plan
 from triocollect.checkpoint.restore import restore
 from triocollect.collector.air import Air, AirParts
-from triocollect.collector.continuing import continued_of
+from triocollect.collector.continuing import calls_saved, continued_of
 from triocollect.collector.feed import fly_all
 from triocollect.collector.fleet import Fleet
 from triocollect.collector.history import History, history_of
@@ -188,7 +188,8 @@ class Taking:
         checkpoint_id = whole.collection.checkpoint_id
         if restored:
             self._tell(Note(f"{restored} rows go on from checkpoint {checkpoint_id}"))
-        return continued_of(root, checkpoint_id, known, restored)
+        rollouts = {one.rollout_id for one in planned.continued.values()} if restored else set[str]()
+        return continued_of(root, checkpoint_id, known, restored, calls_saved(whole, rollouts))
 
     def _warn(self, text: str) -> None:
         self._tell(Note(text, "warning"))

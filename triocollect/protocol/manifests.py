@@ -122,7 +122,8 @@ class CheckpointOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     `undelivered`: policy calls under way at the cut, which a continuation makes again; not there where no
     model server counts them. `restarted_why`: so many of the restarted rows, by reason. `blockers`: what kept
-    participants from being ready, where that was the reason. `ended`: UTC, ISO 8601.
+    participants from being ready, where that was the reason. `ended`: UTC, ISO 8601. `lost_s`: seconds of
+    work of the restarted rows.
     """
 
     operation: int
@@ -138,3 +139,4 @@ class CheckpointOutcome(msgspec.Struct, frozen=True, kw_only=True):
     restarted_why: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     blockers: tuple[Blocker, ...] | msgspec.UnsetType = msgspec.UNSET
     ended: str | msgspec.UnsetType = msgspec.UNSET
+    lost_s: float | msgspec.UnsetType = msgspec.UNSET

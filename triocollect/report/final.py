@@ -52,11 +52,13 @@ def _preemptions(report: Report) -> Iterator[str]:
     """What they cost, and what they did not."""
     if (continued := report.continued) is not None:
         work = "" if continued.work_s is None else f", with {continued.work_s:.0f} s of work behind them"
-        again = continued.calls_again
+        again, saved = continued.calls_again, continued.calls_saved
+        kept = "" if saved is None else f"; model calls not made again: {saved}"
         calls = "" if again is None else f"; calls under way then, made again: {again}"
-        yield f"Cut and continued: {rows(continued.rows)}{work}{calls}"
+        yield f"Cut and continued: {rows(continued.rows)}{work}{kept}{calls}"
         if continued.anew:
-            yield f"Cut and started from the input again: {rows(continued.anew)}"
+            lost = "" if continued.lost_s is None else f"; lost: {continued.lost_s:.0f} s of work"
+            yield f"Cut and started from the input again: {rows(continued.anew)}{lost}"
     if report.checkpoints.published or report.checkpoints.failed:
         taken = report.checkpoints
         failed = f", {taken.failed} tried in vain" if taken.failed else ""
