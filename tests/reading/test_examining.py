@@ -1,6 +1,7 @@
 """What `verify` asks of a run's files: yes, NO, or not to be judged."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -128,3 +129,15 @@ def test_damage_of_any_kind_ends_in_words(folder, capsys, damaged, damage):
         told = capsys.readouterr()
         assert "internal error" not in told.err, command
         assert "Traceback" not in told.err + told.out, command
+
+
+FILES = ("out_run.json", "out_materialized_inputs.jsonl", "out.jsonl", "ckpt/outcomes.jsonl", "ckpt/LATEST")
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_nothing_waits_at_a_pipe_that_bears_the_name_of_a_file(folder, capsys, file):
+    (folder / file).unlink()
+    os.mkfifo(folder / file)
+    for command in ("verify", "status", "inspect", "gc"):
+        assert main([command, "."]) in {0, 1, 4}
+        assert "internal error" not in capsys.readouterr().err, command

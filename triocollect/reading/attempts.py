@@ -4,6 +4,7 @@ Attempts of a rollout only go up, and none comes after its result. The same atte
 server has said that nothing ran, and a continued one is written down twice: installed, and sent.
 """
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -12,7 +13,7 @@ import msgspec
 
 from triocollect.checkpoint.directory import DISPATCHED
 from triocollect.checkpoint.dispatch_log import read_dispatched
-from triocollect.errors import DamageError
+from triocollect.errors import DamageError, StorageError
 from triocollect.protocol.ids import RowKey
 from triocollect.protocol.manifests import Dispatched
 from triocollect.records.findings import Findings
@@ -54,7 +55,10 @@ def facts_of_log(output: Path | None, root: Path, *, shared: bool) -> Iterator[F
     if not path.exists():
         yield Fact(name="sent", says=says, open=(f"{path} is not there",))
         return
-    yield Fact(name="sent", says=says, faults=tuple(_lowered(path))[:NAMED], open=sent.faults)
+    lowered: tuple[str, ...] = ()
+    with contextlib.suppress(StorageError):  # which is among the faults of the scan above
+        lowered = tuple(_lowered(path))
+    yield Fact(name="sent", says=says, faults=lowered[:NAMED], open=sent.faults)
     if output is None:
         return
     says = "no row was sent again after its result"

@@ -12,7 +12,7 @@ from triocollect.checkpoint.ladder import read_latest
 from triocollect.checkpoint.names import COLLECTION, checkpoint_folders, folder_name
 from triocollect.checkpoint.whole import Whole, read_whole
 from triocollect.errors import DamageError, StorageError, UsageError
-from triocollect.protocol.manifests import Latest
+from triocollect.protocol.manifests import CheckpointOutcome, Latest
 from triocollect.reading.attempts import fact_of_failures, facts_of_log
 from triocollect.reading.collector import collector_of
 from triocollect.reading.kept import facts_of_kept
@@ -94,7 +94,9 @@ def _examine(root: Path) -> tuple[Checkpoint, Latest | None, list[Whole]]:
 
 
 def _with(bare: Checkpoint, whole: Whole, root: Path) -> Checkpoint:
-    outcomes, _ = read_outcomes(root)
+    outcomes = list[CheckpointOutcome]()
+    with contextlib.suppress(StorageError):  # a figure less
+        outcomes, _ = read_outcomes(root)
     seconds = {outcome.checkpoint_id: outcome.work_s for outcome in outcomes if outcome.published}
     return msgspec.structs.replace(
         bare,

@@ -11,8 +11,9 @@ from triocollect.checkpoint.directory import read_outcomes
 from triocollect.checkpoint.names import LATEST, folder_name
 from triocollect.checkpoint.rubbish import rubbish_in
 from triocollect.checkpoint.whole import Whole
+from triocollect.errors import StorageError
 from triocollect.protocol.ids import EpisodeId
-from triocollect.protocol.manifests import CheckpointOutcome, Latest
+from triocollect.protocol.manifests import Latest
 from triocollect.reading.inspection import Part, parts_of
 from triocollect.records.lines import Lines
 from triocollect.report.verify import NAMED, Fact
@@ -32,8 +33,7 @@ def facts_of_kept(
     root: Path, latest: Latest | None, whole: Sequence[Whole], *, at_work: bool
 ) -> Iterator[Fact]:
     """Of whole checkpoints and of LATEST. `at_work`: what lies about may be somebody's just now."""
-    outcomes, _ = read_outcomes(root)
-    yield _never_back(root, latest, outcomes)
+    yield _never_back(root, latest)
     yield Fact(
         name="scope",
         says="every row that a checkpoint continues is in its environment's records, and the others agree",
@@ -50,8 +50,12 @@ def facts_of_kept(
     yield Fact(name="pruned", says=says, open=(why,) if names and not at_work else ())
 
 
-def _never_back(root: Path, latest: Latest | None, outcomes: Sequence[CheckpointOutcome]) -> Fact:
+def _never_back(root: Path, latest: Latest | None) -> Fact:
     says = "LATEST never went back"
+    try:
+        outcomes, _ = read_outcomes(root)
+    except StorageError as error:
+        return Fact(name="latest_forward", says=says, open=(str(error),))
     published = [
         int(number.group(1))
         for one in outcomes

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from triocollect.durable import read_at_most
 from triocollect.errors import DamageError, UsageError
 from triocollect.protocol.files import RunFile
 from triocollect.protocol.ids import RowKey
@@ -22,6 +23,7 @@ _COMPANIONS: Final = tuple(
     beside(Path("x.jsonl")).name.removeprefix("x")
     for beside in (failures_path, materialized_path, torn_path, run_path, aggregate_path)
 )
+MOST_RUN_BYTES: Final = 1 << 20
 _NUMBER_OR_BOOL: Final = frozenset(b"-0123456789tf")
 _KEPT: Final = frozenset({"agent_ref", "_ng_environment_server"})
 
@@ -72,7 +74,7 @@ def expected_rows(output: Path) -> int | None:
     `<stem>_run.json` says so; without it (an output of Gym's) the lines of the materialised file are counted.
     """
     with contextlib.suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(run_path(output).read_bytes(), type=RunFile).rows
+        return msgspec.json.decode(read_at_most(run_path(output), MOST_RUN_BYTES), type=RunFile).rows
     materialized = materialized_path(output)
     if not materialized.exists():
         return None

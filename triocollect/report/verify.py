@@ -7,12 +7,13 @@ from typing import Final
 
 import msgspec
 
-from triocollect.durable import unreadable
+from triocollect.durable import open_file, read_at_most, unreadable
 from triocollect.errors import DamageError
 from triocollect.protocol.files import RunFile
 from triocollect.report.account import Account, read_account
 from triocollect.report.calls import Spent
 from triocollect.report.machine import as_json
+from triocollect.report.outputs import MOST_RUN_BYTES
 from triocollect.report.status import OutputStatus, status
 from triocollect.report.wording import by_class, rows, several
 from triocollect.rows.materialize import read_rows
@@ -153,13 +154,13 @@ def _strange(one: OutputStatus) -> Iterator[str]:
 def _other_rows(output: Path) -> tuple[str | None, str | None]:
     """(What speaks against it, why it cannot be judged)."""
     try:
-        run_file = msgspec.json.decode(run_path(output).read_bytes(), type=RunFile)
-        with materialized_path(output).open("rb") as file:
+        run_file = msgspec.json.decode(read_at_most(run_path(output), MOST_RUN_BYTES), type=RunFile)
+        with open_file(materialized_path(output)) as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError as error:
         return None, f"{error.filename} is not there"
     except OSError as error:
-        raise unreadable(output, error) from error
+        return str(unreadable(output, error)), None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return f"{run_path(output)} is damaged: {error}", None
     if digest == run_file.rows_sha256:

@@ -1,13 +1,14 @@
 """From an input file to the materialised file: one line per row, the very bytes that are sent."""
 
 import contextlib
+import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from triocollect.config.settings import InputConfig, RoutingConfig
-from triocollect.durable import Draft
+from triocollect.durable import Draft, open_file
 from triocollect.errors import ConfigError, DamageError, InputError, UsageError
 from triocollect.rows.codec import decode_object
 from triocollect.rows.expand import Expansion
@@ -114,7 +115,7 @@ def read_rows(path: Path) -> Iterator[Row]:
     """
     number, offset = 1, 0
     try:
-        with path.open("rb", buffering=READ_BYTES) as stream:
+        with io.BufferedReader(open_file(path), READ_BYTES) as stream:
             while line := stream.readline(MAX_LINE_BYTES + 1):
                 yield _row(line, path, number, offset)
                 number, offset = number + 1, offset + len(line)
