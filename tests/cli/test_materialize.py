@@ -71,7 +71,8 @@ def test_status_and_aggregate_read_the_files_of_a_run(folder, capsys):
     record = {"_ng_task_index": 0, "_ng_rollout_index": 0, "agent_ref": {"name": "a"}, "reward": 1.0}
     (folder / "out.jsonl").write_text(json.dumps(record) + "\n")
     assert main(["status", "out.jsonl", "--json"]) == 0
-    (output,) = json.loads(capsys.readouterr().out)["outputs"]
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    output = run["output"]
     assert (output["expected"], output["succeeded"], output["left"]) == (3, 1, 2)
     assert main(["aggregate", "out.jsonl", "-o", "all.jsonl", "--json"]) == 0
     captured = capsys.readouterr()

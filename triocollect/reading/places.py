@@ -35,6 +35,8 @@ def places(path: Path, *, output: Path | None = None, directory: Path | None = N
     The other half is looked for in the folder, in the one above and in those beside it; `output` and
     `directory` name it where it lies elsewhere. Raises UsageError where nothing of ours is there.
     """
+    for named in filter(None, (path, output, directory)):
+        _could_be(named)
     if directory is not None and not is_directory(directory):
         raise UsageError(f"--checkpoint-dir {directory}: is no checkpoint directory")
     if is_directory(path):
@@ -50,6 +52,13 @@ def places(path: Path, *, output: Path | None = None, directory: Path | None = N
         return found
     taken = {one.directory for one in found}
     return [*found, *(Place(None, one) for one in known if one not in taken)]
+
+
+def _could_be(path: Path) -> None:
+    try:
+        path.exists()
+    except OSError as fault:  # too long a name, a folder that nobody may look into
+        raise UsageError(f"{path}: {fault.strerror or fault}") from None
 
 
 def is_directory(folder: Path) -> bool:
