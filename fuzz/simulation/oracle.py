@@ -73,6 +73,7 @@ class Oracle:
         missing = {(number, 0) for number in range(self.rows)} - succeeded
         assert not missing, f"1: rows without a result: {[(key, failed.get(key)) for key in sorted(missing)]}"
         for name, hooks in self.servers.participants.items():
+            hooks.admission.end_expired_lease()
             assert not hooks.admission.closed, f"8: {name} is closed at the end"
             assert not hooks.admission.attendance.needed, f"{name} has heard no goodbye"
             kept = kept_by(hooks)
@@ -222,7 +223,7 @@ class _EachStep(trio.abc.Instrument):
         if not process:
             return
         episodes = process.hooks
-        if episodes.admission._reopened is None:  # noqa: SLF001  # asking `closed` may open it
+        if not episodes.admission.closed:
             self.closed_with = None
             return
         now = frozenset(episodes.under_way)

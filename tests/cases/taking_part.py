@@ -150,6 +150,7 @@ class Deployment:
         here, admission = self._environment, self._environment.admission
         task, rollout, attempt = received.episode
         episode = EpisodeId(f"{task}-{rollout}", attempt)
+        admission.end_expired_lease()
         if admission.closed:
             return _refused(Code.CHECKPOINT_OPEN)
         if (refusal := admission.refusal(episode)) is not None:

@@ -287,6 +287,8 @@ class World:
     @property
     def phases(self):
         """Where each server stands, told by itself."""
+        for server in self.servers.values():
+            server.admission.end_expired_lease()
         return {
             kind: "closed" if server.admission.closed else "open" for kind, server in self.servers.items()
         }

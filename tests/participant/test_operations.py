@@ -131,13 +131,12 @@ async def test_nothing_is_answered_before_what_an_earlier_run_left_is_cleared(tm
         assert (caller.counts.counts, caller.counts.heard.count("clear")) == ({}, 1)
 
 
-async def test_data_requests_of_an_older_epoch_or_another_run_are_refused(tmp_path):
+async def test_data_requests_of_an_older_epoch_are_refused(tmp_path):
     async with participant(tmp_path) as caller:
         await caller.ok("hello", 0, epoch=3)
         refusal = caller.counts.admission.refusal
         assert refusal(ONE, epoch=2).code == "stale_epoch"
-        assert refusal(ONE, epoch=3, run="r2").code == "other_run"
-        assert refusal(ONE, epoch=3, run="r1") is None
+        assert refusal(ONE, epoch=3) is None
         assert refusal(ONE) is None
 
 

@@ -94,13 +94,15 @@ What an author has to know:
 
 - Between `close` and `open` no state may change that `export` would show, but by work that blocks.
 - A request that comes while closed waits in `admit`; only an environment's `/run` is refused
-  (`checkpoint_open`), by asking `closed` first. No timeout of yours may run while you are closed.
+  (`checkpoint_open`), by asking `closed` after `end_expired_lease`. No timeout of yours may run while you
+  are closed.
 - The end of a session waits for nobody (`passing`): whoever closes one will not go on with it, so a cut
   that comes later does without. An episode whose session nobody closes keeps it as long as the server runs.
 - After every wait ask again: `until_open` returns when the door is open, not when your attempt is still
   wanted. `admit` does that for you.
 - A client that goes away while you are closed is noticed after the opening: nothing of a cut may change.
-- A lease ends a pause whose collector died. Nobody watches it: whoever waits at the door ends it, once.
+- A lease ends a pause whose collector died. Nobody watches it: whoever waits at the door ends it, once
+  (`end_expired_lease`).
 - States hold plain JSON types only; `encode_state` refuses what would not come back exactly as it was.
 """
 

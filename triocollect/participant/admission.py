@@ -98,7 +98,6 @@ class Admission:
         self.attendance: Final = Attendance()
         self.works: Final[set[Work]] = set()
         self.served = False  # work was admitted since the start
-        self.run: str | None = None
         self.epoch = 0
         self.end_of_lease: Callable[[], None] = self.open  # the control plane puts its abort here
         self.on_entry: Callable[[EpisodeId], None] | None = None  # a participant that notes whom it serves
@@ -107,11 +106,14 @@ class Admission:
 
     @property
     def closed(self) -> bool:
-        """Whether a checkpoint or a restore keeps everything new out. Notices that the lease is over."""
-        if self._reopened is not None and self.lease.left_s() <= 0:
+        """Whether a checkpoint or a restore keeps everything new out. Call `end_expired_lease` before."""
+        return self._reopened is not None
+
+    def end_expired_lease(self) -> None:
+        """Open when the lease is over; nobody watches it, so whoever comes to the door does this first."""
+        if self.closed and self.lease.left_s() <= 0:
             self.lease.clear()
             self.end_of_lease()
-        return self._reopened is not None
 
     async def until_open(self) -> None:
         """Wait while closed, at most until the lease's end, which then opens.
@@ -119,25 +121,22 @@ class Admission:
         Returns without a pause when open: what follows is one step with the question. Who is woken asks
         again, since a new checkpoint may have closed the door meanwhile.
         """
-        while self.closed:
-            reopened = self._reopened
-            assert reopened is not None
+        while True:
+            self.end_expired_lease()
+            if (reopened := self._reopened) is None:
+                return
             with anyio.move_on_after(max(0.0, self.lease.left_s())):
                 await reopened.wait()
 
-    def refusal(
-        self, episode: EpisodeId | None, *, epoch: int | None = None, run: str | None = None
-    ) -> Refusal | None:
-        """Why a data request is not taken: of an older epoch, of another run, or of a retired attempt.
+    def refusal(self, episode: EpisodeId | None, *, epoch: int | None = None) -> Refusal | None:
+        """Why a data request is not taken: of an older epoch, or of a retired attempt.
 
-        Ask again after every wait. `epoch` and `run` are None when the request does not name them.
+        Ask again after every wait. `epoch` is None when the request does not name it.
         """
         if epoch is not None and epoch < self.epoch:
             return Refusal(
                 code=Code.STALE_EPOCH, detail=f"epoch {epoch} is over: epoch {self.epoch} collects here"
             )
-        if run is not None and self.run is not None and run != self.run:
-            return Refusal(code=Code.OTHER_RUN, detail=f"this server works for run {self.run}, not for {run}")
         return None if episode is None else self.marks.refusal(episode)
 
     def enter(self, episode: EpisodeId | None, why: str | None) -> Work:
@@ -148,11 +147,11 @@ class Admission:
         return Work(self, episode, why)
 
     async def admit(
-        self, episode: EpisodeId | None, why: str | None, *, epoch: int | None = None, run: str | None = None
+        self, episode: EpisodeId | None, why: str | None, *, epoch: int | None = None
     ) -> Work | Refusal:
         """Wait while closed, then refuse or `enter`, in one step with the opening."""
         await self.until_open()
-        refused = self.refusal(episode, epoch=epoch, run=run)
+        refused = self.refusal(episode, epoch=epoch)
         return self.enter(episode, why) if refused is None else refused
 
     def blockers(self) -> list[Blocker]:

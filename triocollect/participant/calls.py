@@ -98,7 +98,7 @@ class Calls(Generic[R]):
         standing = self.standing
         standing.end(Event.HIGHER_EPOCH)
         other = standing.operations.take_over(call)
-        standing.admission.run, standing.admission.epoch = call.run, call.epoch
+        standing.admission.epoch = call.epoch
         standing.admission.attendance.begin()
         if other:
             standing.admission.marks.clear()

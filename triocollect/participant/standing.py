@@ -85,7 +85,7 @@ class Standing(Generic[R]):
 
     def expire(self) -> None:
         """Notice a lease that is over."""
-        _ = self.admission.closed
+        self.admission.end_expired_lease()
 
     def ours(self, call: Call) -> bool:
         """Whether the call's operation can still act."""

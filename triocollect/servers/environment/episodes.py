@@ -56,6 +56,7 @@ class Episodes(Restoring[EpisodeRecord, _Restored]):
         name = order.episode
         if (refused := self.admission.refusal(name, epoch=order.epoch)) is not None:
             return refused
+        self.admission.end_expired_lease()
         if self.admission.closed:
             return Refusal(code=Code.CHECKPOINT_OPEN, detail="no episode starts while a checkpoint is taken")
         if name in self.under_way:
