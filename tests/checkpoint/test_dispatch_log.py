@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.checkpoint.dying_disk import DeathError, DyingDisk
-from triocollect.checkpoint.dispatch_log import DispatchLog, read_dispatched, start_dispatched, this_boot
+from triocollect.checkpoint.dispatch_log import DispatchLog, read_dispatched, start_dispatched
 from triocollect.errors import StorageError
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Dispatched, DispatchHeader
@@ -175,10 +175,6 @@ def test_a_sync_in_a_thread_and_a_new_reservation_do_not_meet(path):
     assert not log.unsynced
     log.end()
     assert read(path).attempts == {"0-0": 29}
-
-
-def test_this_boot_is_the_same_for_every_process_of_it():
-    assert this_boot() == this_boot() != ""
 
 
 def lives(path, sent):

@@ -8,7 +8,6 @@ after a death of the machine attempts start above it. The file is replaced whole
 
 import contextlib
 import os
-import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Final
 import msgspec
 from attrs import evolve, frozen
 
+from triocollect.checkpoint.kept_by_kernel import term_of
 from triocollect.checkpoint.names import MODE
 from triocollect.durable import AppendFile, Draft, open_append, open_file, unreadable
 from triocollect.errors import StorageError
@@ -29,19 +29,9 @@ _AHEAD: Final = 4  # reserved beyond what a run starts with: enough for its retr
 _COPY_BYTES: Final = 1 << 20
 _MOST_LINE_BYTES: Final = 1 << 20
 _MOST_HEADER_BYTES: Final = 1 << 16
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-_UNKNOWN_BOOT: Final = secrets.token_hex(8)  # equals no other process's: nothing is known to have survived
 
 _header: Final = msgspec.json.Decoder(DispatchHeader)
 _line: Final = msgspec.json.Decoder(Dispatched)
-
-
-def this_boot() -> str:
-    """What stays the same until this machine dies; bytes handed to its kernel live as long."""
-    try:
-        return _BOOT_ID.read_text().strip() or _UNKNOWN_BOOT
-    except OSError:
-        return _UNKNOWN_BOOT
 
 
 @frozen
@@ -84,7 +74,7 @@ def read_dispatched(
 ) -> Sent:
     """Read the log of earlier runs; memory follows the rollouts to `keep`. Raises nothing.
 
-    `boot`: which boot of the machine reads; None: this one.
+    `boot`: see `DispatchHeader`; None: the present one.
     """
     scan = _Scan(path, keep)
     lines = Lines(path, max_line_bytes=_MOST_LINE_BYTES)
@@ -101,7 +91,7 @@ def read_dispatched(
         return scan.lost(str(unreadable(path, error)))
     if not os.path.lexists(path):
         return Sent(None, {}, 0, complete=False)
-    return scan.found(this_boot() if boot is None else boot)
+    return scan.found(term_of(path.parent) if boot is None else boot)
 
 
 class _Scan:
@@ -251,7 +241,7 @@ def start_dispatched(
     """
     highest = max(header.floor, max(attempts.values(), default=-1) + 1)
     header = msgspec.structs.replace(
-        header, reserved=highest + _AHEAD, boot=this_boot() if boot is None else boot
+        header, reserved=highest + _AHEAD, boot=term_of(path.parent) if boot is None else boot
     )
     draft = Draft(path, mode=MODE)
     try:

@@ -89,7 +89,8 @@ class DispatchHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     """First line of `dispatched.jsonl`: no attempt above `reserved` was ever sent.
 
     `floor`: any rollout may have been sent at attempts below it, also one that no line names. `boot`: which
-    boot of which machine writes the lines; none, when the writer has ended and every line is durable.
+    boot of which machine, and which mount of the file system, has the lines that are not durable yet; none,
+    when the writer has ended and every line is.
     """
 
     run: str
