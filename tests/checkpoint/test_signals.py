@@ -28,9 +28,7 @@ async def test_handlers_are_put_back_but_usr1_kills_nobody_any_more():
     assert [signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT)] == before
 
 
-async def test_usr1_term_and_int_are_heard_and_a_stopped_run_hears_no_term_any_more():
-    numbers = (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT)
-    before = [signal.SIG_IGN, signal.SIG_IGN, signal.getsignal(signal.SIGINT)]
+async def test_usr1_term_and_int_are_heard_and_a_stop_is_a_stop_once():
     inbox = Inbox(60, now=0)
     async with trio.open_nursery() as nursery:
         await nursery.start(listen_for_signals, inbox)
@@ -44,7 +42,19 @@ async def test_usr1_term_and_int_are_heard_and_a_stopped_run_hears_no_term_any_m
         signal.raise_signal(signal.SIGINT)
         assert await inbox.next() == Leave()
         nursery.cancel_scope.cancel()
-    assert [signal.getsignal(number) for number in numbers] == before
+
+
+async def test_after_a_run_that_was_stopped_another_one_in_the_process_can_be_stopped():
+    before = signal.getsignal(signal.SIGTERM)
+    for _ in range(2):
+        inbox = Inbox(60, now=0)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(listen_for_signals, inbox)
+            signal.raise_signal(signal.SIGTERM)
+            with trio.fail_after(10):
+                assert isinstance(await inbox.next(), Stop)
+            nursery.cancel_scope.cancel()
+        assert signal.getsignal(signal.SIGTERM) == before
 
 
 async def test_a_usr1_that_nobody_takes_any_more_kills_nobody():

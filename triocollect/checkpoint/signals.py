@@ -18,8 +18,9 @@ async def listen_for_signals(
     """A service: TERM and HUP stop, USR1 takes a checkpoint, INT stops and, sent again, leaves.
 
     Main thread only. A HUP that is ignored stays so: its user wants the run to outlive the terminal. None of
-    them kills while the handlers change: trio delivers what came last to whatever was there before. USR1
-    stays ignored, and so does the TERM of a run that was told to stop: nothing may take its exit code away.
+    them kills while the handlers change: trio delivers what came last to whatever was there before.
+    Afterwards TERM, HUP and INT do what they did before, so that another run in this process can be told to
+    stop too; the program sees to its own exit code. USR1 stays ignored.
     """
     heard = [number for number in _STOPS if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, dispositions.nothing) for number in heard}
@@ -34,8 +35,7 @@ async def listen_for_signals(
     finally:
         signal.signal(signal.SIGINT, interrupt)
         for number, handler in before.items():
-            ours = inbox.stop_by is not None and handler is signal.SIG_DFL
-            signal.signal(number, signal.SIG_IGN if ours else handler)
+            signal.signal(number, handler)
         if usr1 is not signal.SIG_DFL:
             signal.signal(signal.SIGUSR1, usr1)
 
