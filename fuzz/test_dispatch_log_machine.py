@@ -11,7 +11,8 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from tests.checkpoint.dying_disk import DeathError, DyingDisk
-from triocollect.checkpoint.dispatch_log import read_dispatched, start_dispatched
+from triocollect.checkpoint.dispatch_log import start_dispatched
+from triocollect.checkpoint.sent import read_dispatched
 from triocollect.errors import StorageError
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import DispatchHeader

@@ -7,12 +7,14 @@ import msgspec
 import pytest
 
 from tests.checkpoint.dying_disk import DeathError, DyingDisk
-from triocollect.checkpoint.dispatch_log import DispatchLog, read_dispatched, start_dispatched
+from triocollect.checkpoint.dispatch_log import DispatchLog, start_dispatched
+from triocollect.checkpoint.sent import read_dispatched
 from triocollect.errors import StorageError
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Dispatched, DispatchHeader
 
 HERE, ELSEWHERE = "this boot", "another boot"
+HEADER = DispatchHeader("4f2c", 3, 12, reserved=0)
 
 
 @pytest.fixture
@@ -21,12 +23,31 @@ def path(tmp_path):
 
 
 def start(path, attempts=None, *, floor=0, boot=HERE) -> DispatchLog:
-    header = DispatchHeader("4f2c", 3, 12, reserved=0, floor=floor)
+    header = msgspec.structs.replace(HEADER, floor=floor)
     return start_dispatched(path, header, attempts or {}, boot=boot)
 
 
 def read(path, boot=HERE, **kwargs):
     return read_dispatched(path, boot=boot, **kwargs)
+
+
+def test_an_answer_that_no_other_file_tells_of_is_told_by_the_log(path):
+    log = start_dispatched(path, HEADER, {"0-0": 2, "1-0": 3}, {"0-0": 2, "1-0": 1}, boot=HERE)
+    log.append([EpisodeId("2-0")])
+    log.answered(EpisodeId("2-0"))
+    log.close()
+    sent = read(path)
+    assert sent.attempts == {"0-0": 2, "1-0": 3, "2-0": 0}
+    assert sent.answered == {"0-0": 2, "1-0": 1, "2-0": 0}
+
+
+def test_what_finished_in_another_output_may_have_been_sent_up_to_what_was_reserved(path):
+    start_dispatched(path, msgspec.structs.replace(HEADER, output="mine"), {"0-0": 2}, boot=HERE).close()
+    assert read(path).beside("mine").floor == 0
+    other = read(path).beside("yours")
+    assert other.floor == other.header.reserved + 1 > 2
+    start(path, {"0-0": 2}).close()
+    assert read(path).beside("yours").floor == 0, "nobody knows whose it is"
 
 
 def test_a_killed_process_loses_no_line(path):

@@ -17,8 +17,9 @@ from triocollect.checkpoint.directory import (
     read_outcomes,
     read_pid,
 )
-from triocollect.checkpoint.dispatch_log import read_dispatched, start_dispatched
+from triocollect.checkpoint.dispatch_log import start_dispatched
 from triocollect.checkpoint.ladder import episodes_named, find_checkpoint
+from triocollect.checkpoint.sent import read_dispatched
 from triocollect.checkpoint.store import Store
 from triocollect.durable import Draft, open_file, other_than_a_file, read_at_most, set_aside
 from triocollect.errors import StorageError

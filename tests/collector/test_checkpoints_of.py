@@ -3,7 +3,7 @@
 from attrs import evolve
 
 from tests.collector.runs import Place as Folder
-from triocollect.checkpoint.dispatch_log import Sent
+from triocollect.checkpoint.sent import Sent
 from triocollect.checkpoint.store import Store
 from triocollect.collector.history import history_of
 from triocollect.collector.set_out import Place, set_out

@@ -15,9 +15,9 @@ from typing import Final
 
 import msgspec
 
-from triocollect.checkpoint.dispatch_log import read_header
 from triocollect.checkpoint.ladder import collections_in
 from triocollect.checkpoint.names import FOLDER_MODE, MODE
+from triocollect.checkpoint.sent import read_header
 from triocollect.durable import (
     AppendFile,
     Draft,

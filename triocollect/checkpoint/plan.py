@@ -16,8 +16,9 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     """A row that is to be sent by this run and that an earlier one tried.
 
     `highest` is the highest attempt that output, sidecar, dispatch log or any checkpoint names; `sent` the
-    highest of the dispatch log; `replied` the highest that the sidecar has an answer of (what was given up
-    without one, `agent_request_failed`, is none).
+    highest of the dispatch log; `replied` the highest that was answered: by the sidecar (what was given up
+    there, `agent_request_failed`, was not), or by the dispatch log where no other file says so, for its
+    environment asked that nothing be written or a fresh run has forgotten the file.
     """
 
     key: RowKey

@@ -10,7 +10,6 @@ from typing import Final
 from attrs import frozen
 
 from triocollect.checkpoint.directory import DISPATCHED, LOCK, OUTCOMES, PID
-from triocollect.checkpoint.dispatch_log import read_dispatched
 from triocollect.checkpoint.ladder import read_latest
 from triocollect.checkpoint.names import (
     COLLECTION,
@@ -21,6 +20,7 @@ from triocollect.checkpoint.names import (
     numbers_seen,
     sequence_of,
 )
+from triocollect.checkpoint.sent import read_dispatched
 from triocollect.checkpoint.whole import read_whole
 from triocollect.errors import DamageError, StorageError
 

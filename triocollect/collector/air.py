@@ -92,6 +92,12 @@ class Air:
         if episode.attempt:
             self._finished.add(episode.rollout_id)
 
+    def unpersisted(self, episode: EpisodeId) -> None:
+        """It has ended by an answer of which the dispatch log alone is to tell. Raises StorageError."""
+        self._parts.log.answered(episode)
+        self._parts.sinks.something_new()
+        self.replied(episode)
+
     def landed(self, key: RowKey) -> None:
         """The row is not in flight any more; what brought no reply is to be retired."""
         self._sent_at.pop(key, None)

@@ -21,12 +21,13 @@ from triocollect.checkpoint.discovery import (
     require_kinds,
     unseen_behind,
 )
-from triocollect.checkpoint.dispatch_log import DispatchLog, read_dispatched, start_dispatched
+from triocollect.checkpoint.dispatch_log import DispatchLog, start_dispatched
 from triocollect.checkpoint.inbox import tick
 from triocollect.checkpoint.ladder import Rung, episodes_named
 from triocollect.checkpoint.orders import Ended, Ending
 from triocollect.checkpoint.plan import left_out_of_the_cut, plan
 from triocollect.checkpoint.restore import restore
+from triocollect.checkpoint.sent import read_dispatched
 from triocollect.collector.air import Air, AirParts
 from triocollect.collector.continuing import calls_saved, continued_of
 from triocollect.collector.feed import fly_all
@@ -77,13 +78,13 @@ class Taking:
         held, path = self._held, self._held.directory.path
         if self._outset.resumed and self._outset.owns_checkpoints:
             await self._blocking(self._find)
-        sent = read_dispatched(path / DISPATCHED)
+        sent = read_dispatched(path / DISPATCHED).beside(self._outset.run_file.run)
         for text in (*self._rung.words(), *sent.faults):
             self._warn(text)
         if not self._rung.is_bottom:
             sent = sent.above(0)  # who has left checkpoints has sent rows, also where the log is lost
         outset, named = self._outset, episodes_named(path)
-        history = history_of(outset.read_rows(), outset.standing, sent, named, outset.answered)
+        history = history_of(outset.read_rows(), outset.standing, sent, named)
         found = await self._discover(participants)
         whole, header = self._rung.checkpoint, sent.header
         seen = (0 if header is None else header.epoch, 0 if whole is None else whole.collection.epoch)
@@ -137,11 +138,12 @@ class Taking:
             sequence=held.store.next_sequence(sequence),
             reserved=0,
             floor=history.floor,
+            output=self._outset.run_file.run,
         )
         path = held.directory.path / DISPATCHED
         if (done := set_aside(path)) is not None:
             self._warn(done)
-        return start_dispatched(path, header, history.attempts())
+        return start_dispatched(path, header, history.attempts(), history.answered)
 
     def _crew(self, air: Air, found: Sequence[Found], epoch: int) -> Crew:
         held = self._held

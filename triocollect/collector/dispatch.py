@@ -116,6 +116,7 @@ def _settle(fleet: Fleet, flight: Flight, outcome: Outcome, closed: int) -> End:
         case Failure():
             return Ended(_fail(fleet, flight, outcome))
         case Unpersisted():
+            fleet.unpersisted(flight.episode)
             fleet.ledger.replied(flight.row.key)
             fleet.tell(RowLeft(flight.row.key, "the environment asked that nothing be written"))
             return Ended(None)

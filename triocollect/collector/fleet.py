@@ -101,6 +101,11 @@ class Fleet:
         if self.air is not None:
             self.air.replied(episode)
 
+    def unpersisted(self, episode: EpisodeId) -> None:
+        """The episode ended by an answer that is written nowhere. Raises StorageError."""
+        if self.air is not None:
+            self.air.unpersisted(episode)
+
     def landed(self, row: Row) -> None:
         """The row has left the in-flight set."""
         if self.air is not None:

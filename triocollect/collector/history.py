@@ -1,48 +1,44 @@
 """What earlier runs of a checkpoint directory did with the rows that are left, by rollout id."""
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
-from typing import Final
 
 from attrs import frozen
 
-from triocollect.checkpoint.dispatch_log import Sent
 from triocollect.checkpoint.plan import Tried
+from triocollect.checkpoint.sent import Sent
 from triocollect.collector.resume import Standing
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.rows.types import Row
 
-_NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
-
 
 @frozen
 class History:
-    """`tried` rows that are left, and the `floor` below which no row starts."""
+    """`tried` rows that are left, the `floor` below which no row starts, and what the log keeps of `others`.
+
+    Those are rollouts without a result that this run does not send: of rows beyond its limit, or that have
+    failed for good by its settings. Another run may send them. `answered`: see `Sent`.
+    """
 
     tried: dict[str, Tried]
     floor: int
+    others: Mapping[str, int]
+    answered: Mapping[str, int]
 
     def highest(self) -> dict[RowKey, int]:
-        """The highest attempt used of each."""
+        """The highest attempt used of each that is left."""
         return {row.key: row.highest for row in self.tried.values()}
 
     def attempts(self) -> dict[str, int]:
-        """The same by rollout id, as the dispatch log keeps it."""
-        return {rollout_id: row.highest for rollout_id, row in self.tried.items()}
+        """The highest of all by rollout id, as the dispatch log keeps it."""
+        return {**self.others, **{rollout_id: row.highest for rollout_id, row in self.tried.items()}}
 
 
-def history_of(
-    rows: Iterable[Row],
-    standing: Standing,
-    sent: Sent,
-    named: Iterable[EpisodeId],
-    answered: Mapping[str, int] = _NOTHING,
-) -> History:
+def history_of(rows: Iterable[Row], standing: Standing, sent: Sent, named: Iterable[EpisodeId]) -> History:
     """Put together what output, sidecar, dispatch log and checkpoints (`named` episodes) know.
 
-    Holds only rows that are left and were tried; reads `rows` once. Where lines of the dispatch log are lost,
-    any row may have been sent below the floor, and all that are left count as tried. `answered`: attempts
-    that ended in a run whose files are gone.
+    Holds only rows that are left and were tried, and what the log knows of others without a result; reads
+    `rows` once. Where lines of the dispatch log are lost, any row may have been sent below the floor, and all
+    that are left count as tried.
     """
     used, replied = standing.used_attempts(), standing.replied_attempts()
     in_checkpoints: dict[str, int] = {}
@@ -51,17 +47,25 @@ def history_of(
     shown = max([*used.values(), *in_checkpoints.values(), *sent.attempts.values()], default=-1)
     sent = sent.above(shown)
     tried: dict[str, Tried] = {}
-    for row in standing.left(rows):
+    others, answered = dict(sent.attempts), dict(sent.answered)
+    for row in rows:
         rollout_id, key = row.rollout_id, row.key
+        if key in standing.done:
+            others.pop(rollout_id, None)
+            answered.pop(rollout_id, None)
+        if not standing.is_left(key):
+            continue
+        others.pop(rollout_id, None)
         attempts = (used.get(key), sent.attempts.get(rollout_id), in_checkpoints.get(rollout_id))
         known = [attempt for attempt in attempts if attempt is not None]
         if sent.floor:
             known.append(sent.floor - 1)
         if known:
+            ended = [one for one in (replied.get(key), answered.get(rollout_id)) if one is not None]
             tried[rollout_id] = Tried(
                 key=key,
                 highest=max(known),
                 sent=sent.attempts.get(rollout_id),
-                replied=replied.get(key, answered.get(rollout_id)),
+                replied=max(ended, default=None),
             )
-    return History(tried, sent.floor)
+    return History(tried, sent.floor, others, answered)

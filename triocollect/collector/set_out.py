@@ -4,7 +4,7 @@ A refusal leaves every file as it was. A kill at any point leaves a folder from 
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +29,7 @@ from triocollect.gym.routing import Routing
 from triocollect.metrics import RewardMean
 from triocollect.protocol.encoding import encode_file
 from triocollect.protocol.files import RunFile
+from triocollect.protocol.manifests import DispatchHeader
 from triocollect.records.output import OutputScan, scan_output
 from triocollect.records.sidecar import scan_sidecar
 from triocollect.records.tail import mend_tail
@@ -52,7 +53,6 @@ class Outset:
     rewards: RewardMean  # of the results so far
     damaged: int  # lines of earlier runs that do not count
     owns_checkpoints: bool = True  # those in the directory are of this output
-    answered: Mapping[str, int] = {}  # attempts of a forgotten run that have ended, by rollout id
 
     def forget_metrics(self) -> None:
         """Take the aggregate file of an earlier run away."""
@@ -110,7 +110,8 @@ def set_out(
             run_file = go_on(config, files, draft, rows, start.warn)
         else:
             run_file = first_run_file(rows, digests_of(config, rows))
-        answered = {} if start.resumed else _begin_afresh(start, place)
+        if not start.resumed:
+            _begin_afresh(start, place, run_file)
         earlier = read_run_file(files.run)[0] if start.resumed else None
         ours = _is_ours(earlier, place, start.warn)
         _put(draft, rows, files.materialized)
@@ -122,21 +123,20 @@ def set_out(
     failures = AppendFile(files.failures)
     try:
         outset = _stand(start, run_file, rows, Sinks(output, failures, ack_fd=ack_fd))
-        return evolve(outset, owns_checkpoints=ours, answered=answered)
+        return evolve(outset, owns_checkpoints=ours)
     except BaseException:
         failures.close()
         raise
 
 
-def _begin_afresh(start: _Start, place: Place | None) -> dict[str, int]:
+def _begin_afresh(start: _Start, place: Place | None, begun: RunFile) -> None:
     """Forget the earlier run, and its checkpoints before anything else; see `keep_attempts`."""
-    answered: dict[str, int] = {}
     if place is not None:
-        answered = keep_attempts(place.store.root / DISPATCHED, start.files)
+        first = DispatchHeader(place.run, epoch=0, sequence=0, reserved=0, output=begun.run)
+        keep_attempts(place.store.root, start.files, first)
         for trouble in place.store.forget():
             start.warn(trouble)
     forget(start.files, start.output)
-    return answered
 
 
 def _traces(place: Place | None) -> list[Path]:

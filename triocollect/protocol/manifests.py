@@ -90,7 +90,8 @@ class DispatchHeader(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `floor`: any rollout may have been sent at attempts below it, also one that no line names. `boot`: which
     boot of which machine, and which mount of the file system, has the lines that are not durable yet; none,
-    when the writer has ended and every line is.
+    when the writer has ended and every line is. `output`: the run (`RunFile`) whose output has a line of every
+    rollout left out here; none: not known.
     """
 
     run: str
@@ -99,13 +100,18 @@ class DispatchHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     reserved: int
     floor: int = 0
     boot: str | None = None
+    output: str | None = None
 
 
-class Dispatched(msgspec.Struct, frozen=True):
-    """Every other line of `dispatched.jsonl`: this attempt was sent or installed."""
+class Dispatched(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Every other line of `dispatched.jsonl`: this attempt was sent or installed.
+
+    `answered`: it has ended by an answer, which no other file says.
+    """
 
     rollout_id: str = msgspec.field(name="r")
     attempt: int = msgspec.field(name="a")
+    answered: bool = False
 
 
 class LockFile(msgspec.Struct, frozen=True, kw_only=True):

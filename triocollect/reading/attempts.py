@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from triocollect.checkpoint.directory import DISPATCHED
-from triocollect.checkpoint.dispatch_log import read_dispatched
+from triocollect.checkpoint.sent import read_dispatched
 from triocollect.errors import DamageError, StorageError
 from triocollect.protocol.ids import RowKey
 from triocollect.protocol.manifests import Dispatched

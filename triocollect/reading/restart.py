@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 
 from triocollect.checkpoint.directory import DISPATCHED
-from triocollect.checkpoint.dispatch_log import read_dispatched
 from triocollect.checkpoint.ladder import Rung, episodes_named, find_checkpoint
 from triocollect.checkpoint.plan import Plan, plan
+from triocollect.checkpoint.sent import read_dispatched
 from triocollect.collector.history import History, history_of
 from triocollect.collector.resume import Standing, max_rollout_attempts
 from triocollect.errors import DamageError, StorageError

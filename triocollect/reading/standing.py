@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from triocollect.checkpoint.directory import DISPATCHED, read_outcomes
-from triocollect.checkpoint.dispatch_log import read_dispatched
+from triocollect.checkpoint.sent import read_dispatched
 from triocollect.collector.earlier import read_run_file
 from triocollect.errors import DamageError, StorageError
 from triocollect.protocol.manifests import CheckpointOutcome
