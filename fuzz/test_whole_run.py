@@ -1,15 +1,19 @@
 """Whatever happens to a run and its machine, every row ends with one result, played once from end to end."""
 
+import errno
+import os
 import shutil
 import tempfile
 from pathlib import Path
 
 import pytest
+import trio
+import trio.testing
 from hypothesis import given, settings
 
-from fuzz.simulation.living import live
+from fuzz.simulation.living import Living, World, live, simulated
 from fuzz.simulation.network import Fault
-from fuzz.simulation.story import Life, Moment, Order, Story, stories
+from fuzz.simulation.story import UNDISTURBED, Life, Moment, Order, Story, stories
 
 MEMORY = Path("/dev/shm")  # where there is one, the disk is none
 
@@ -110,3 +114,46 @@ def test_a_damaged_directory_costs_a_restart_no_more_than_the_newest_checkpoint(
     assert oracle.counts["published"] == 2
     assert oracle.counts["continued"] >= 3
     assert none_started_anew(oracle)
+
+
+def test_a_disk_that_is_full_at_the_very_end_takes_no_row_and_no_report_away(tmp_path):
+    class Full(Living):
+        drafts = 0
+
+        def synced(self, descriptor):
+            is_log = Path(f"/proc/self/fd/{descriptor}").readlink().name == ".dispatched.jsonl.tmp"
+            self.drafts += is_log
+            if is_log and self.drafts > 1:  # the first is that of the start
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    world = World(tmp_path, Story(2, 256, 10.0, 1, 1))
+    living = Full(world, UNDISTURBED)
+    world.oracle.begin(living.servers, UNDISTURBED)
+    with simulated(living):
+        report = trio.run(living.live, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert (report.exit_code, report.succeeded) == (0, 2)
+    assert any("every row is written" in note for note in report.notes)
+
+
+KILLED = Life(death=Moment(1500))
+FRESH = Life(death=Moment(1500), fresh=True)
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "lives"),
+    [
+        (1, (Life(death=Moment(4000)), KILLED, FRESH)),
+        (256, (KILLED, Life(fresh=True, limit=1), FRESH)),
+        (256, (KILLED, Life(limit=1), KILLED)),
+        (1, (Life(fresh=True), Life(fresh=True, limit=1, death=Moment(3000)), FRESH)),
+    ],
+    ids=["afresh after a resume", "afresh with fewer rows", "with fewer rows", "afresh over results"],
+)
+def test_no_attempt_is_sent_twice_whatever_rows_the_runs_of_a_directory_have(concurrency, lives):
+    told(Story(3, concurrency, 2.0, 20, 5, lives))
+
+
+@pytest.mark.parametrize("how", ["fails", "unwritten"])
+def test_a_row_that_was_answered_without_a_result_is_played_again_by_the_next_life(how):
+    oracle = told(Story(2, 256, 2.0, 20, 5, (Life(faults=frozenset({Fault("run", 1, how)})),)))
+    assert sorted(len(sends) for sends in oracle.sent.values()) == [1, 2]

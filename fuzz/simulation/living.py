@@ -67,8 +67,13 @@ class World:
 
     def config(self, life: Life) -> Config:
         return Config(
-            input=InputConfig(path=self.folder / "in.jsonl"),
-            output=OutputConfig(path=self.folder / "out.jsonl"),
+            input=InputConfig(path=self.folder / "in.jsonl", limit=life.limit),
+            output=OutputConfig(
+                path=self.folder / "out.jsonl",
+                resume="never" if life.fresh else "auto",
+                overwrite=life.fresh,
+                accept_drift=frozenset({"limit"}),
+            ),
             dispatch=DispatchConfig(
                 concurrency=life.concurrency or self.story.concurrency, row_timeout_s=900.0
             ),
@@ -208,7 +213,7 @@ class Living:
 
 
 @contextlib.contextmanager
-def _simulated(living: Living):
+def simulated(living: Living):
     """Nothing of a life depends on this machine: its disk's syncs are ours, and so are the dice."""
     dice = random.Random(living.oracle.life_number)  # no id is drawn in two lives
     before = os.fsync, os.urandom
@@ -231,7 +236,7 @@ def live(root: Path, story: Story) -> Oracle:
         world.harm(life)
         living = Living(world, life)
         world.oracle.begin(living.servers, life)
-        with _simulated(living):
+        with simulated(living):
             report = trio.run(living.live, clock=clock, instruments=[world.oracle.instrument])
     world.oracle.finish(report)
     assert open_files() == open_before, "something is left open"

@@ -1,7 +1,8 @@
 """HTTP/1.1 between processes of one simulated machine: the real clients over socket pairs, no port anywhere.
 
 What can go wrong on the way is decided by `Fault`s: the nth request through a door never arrives, is answered
-into nowhere, or is carried out by a server that never notices that its caller has given up.
+into nowhere, or is carried out by a server that never notices that its caller has given up. A rollout may
+also be answered with a failure, or with the wish that nothing be written.
 """
 
 import contextlib
@@ -15,8 +16,10 @@ import trio
 from attrs import define, field, frozen
 
 Door = Literal["run", "control", "peer", "other"]
-How = Literal["never arrives", "reply lost", "unnoticed"]
+How = Literal["never arrives", "reply lost", "unnoticed", "fails", "unwritten"]
+INSTEAD = {"fails": b'{"_ng_failure_class":"judge_invalid"}', "unwritten": b'{"_ng_no_persist":true}'}
 PREFIX = "/checkpoint/v1/"
+OK = 200
 
 
 @frozen
@@ -131,6 +134,7 @@ class Network:
             exchange.mute = True
             await stream.aclose()
         exchange.lost = how == "reply lost"
+        exchange.instead = INSTEAD.get(how)
         self.watch.arrives(request)
         await app(exchange.scope(), exchange.receive, exchange.send)
         return exchange.whole and not (exchange.mute or exchange.lost)
@@ -142,6 +146,7 @@ class _Exchange:
     def __init__(self, request: Request, stream: trio.SocketStream, network: Network):
         self.request, self.stream, self.network = request, stream, network
         self.mute = self.lost = self.whole = False
+        self.instead: bytes | None = None  # of the reply of an episode that has ended
         self._heard = False
         self._head = b""
         self._chunked = False
@@ -176,6 +181,10 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.request.status = message["status"]
             headers = list(message.get("headers", ()))
+            if message["status"] != OK:
+                self.instead = None
+            elif self.instead is not None:
+                headers = [(b"content-length", b"%d" % len(self.instead))]
             self._chunked = all(name.lower() != b"content-length" for name, _ in headers)
             if self._chunked:
                 headers.append((b"transfer-encoding", b"chunked"))
@@ -183,6 +192,10 @@ class _Exchange:
             self._head = b"HTTP/1.1 %d x\r\n%b\r\n" % (message["status"], lines)
             return
         body, more = bytes(message.get("body", b"")), message.get("more_body", False)
+        if self.instead is not None:
+            if more:
+                return
+            body = self.instead
         self.request.reply += body
         if self._head:
             self.network.watch.answered(self.request)

@@ -34,6 +34,7 @@ class Oracle:
         self._output = b""
         self._done: set[tuple[int, int]] = set()
         self._sequence = 0
+        self._may_be_gone = False  # a fresh run forgets it
         self._harmed: bytes | None = None  # what LATEST said when something below it was damaged
         self.servers = self.life = None
         self.counts = defaultdict(int)
@@ -42,7 +43,9 @@ class Oracle:
         self.life_number += 1
         self.servers, self.life, self.open_operation = servers, life, None
         self.instrument.closed_with = None
-        self._done = {key_of(line) for line in self._lines("out.jsonl")}
+        self._done = set() if life.fresh else {key_of(line) for line in self._lines("out.jsonl")}
+        if life.fresh:
+            self._output, self._may_be_gone = b"", True
 
     def harmed(self):
         """Something outside has damaged the checkpoint directory."""
@@ -183,7 +186,7 @@ class Oracle:
         """3: LATEST names something whole, and never goes back."""
         checkpoints = self.folder / "checkpoints"
         if not (checkpoints / "LATEST").exists():
-            assert not self._sequence, "3: LATEST is gone"
+            assert self._may_be_gone or not self._sequence, "3: LATEST is gone"
             return
         if self._read("checkpoints/LATEST") == self._harmed:
             return
@@ -199,7 +202,7 @@ class Oracle:
             data = ((folder / ref["manifest"]).parent / records["path"]).read_bytes()
             assert hashlib.sha256(data).hexdigest() == records["sha256"], f"3: {ref}"
         assert latest["sequence"] >= self._sequence, "3: LATEST went back"
-        self._sequence = latest["sequence"]
+        self._sequence, self._may_be_gone = latest["sequence"], self.life.fresh
 
     def _read(self, name):
         path = self.folder / name

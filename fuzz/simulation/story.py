@@ -42,6 +42,7 @@ class Life:
     """One run of the command. Without a death it ends by itself.
 
     `harm`: what was damaged in the checkpoint directory before it. `concurrency`: another than the story's.
+    `fresh`: it forgets all lives before it. `limit`: it has so many rows only.
     """
 
     orders: tuple[Order, ...] = ()
@@ -51,6 +52,8 @@ class Life:
     every_s: float | None = None
     harm: Literal["LATEST", "newest", "lock"] | None = None
     concurrency: int | None = None
+    fresh: bool = False
+    limit: int | None = None
 
     @property
     def is_disturbed(self):
@@ -82,6 +85,7 @@ moments = st.one_of(
 ways = st.sampled_from(["never arrives", "reply lost", "unnoticed"])
 faults = st.one_of(
     st.builds(Fault, st.just("run"), st.integers(1, 8), ways),
+    st.builds(Fault, st.just("run"), st.integers(1, 8), st.sampled_from(["fails", "unwritten"])),
     st.builds(Fault, st.just("control"), st.integers(1, 60), ways),
     st.builds(Fault, st.just("peer"), st.integers(1, 60), ways),
 )
@@ -104,6 +108,8 @@ def lives(draw):
         every_s=draw(st.sampled_from([None, None, 0.3, 2.5])),
         harm=draw(st.sampled_from([None, None, None, "LATEST", "newest", "lock"])),
         concurrency=draw(st.sampled_from([None, None, 1, 2])),
+        fresh=draw(st.sampled_from([False, False, False, True])),
+        limit=draw(st.sampled_from([None, None, None, 1, 2])),
     )
 
 

@@ -72,6 +72,18 @@ async def test_nothing_to_continue_is_no_call(tmp_path, autojump_clock):
         assert here.network.heard == []
 
 
+async def test_a_checkpoint_that_no_server_of_a_kind_has_a_part_in_is_not_restored(tmp_path, autojump_clock):
+    async with world(tmp_path, kinds=("environment", "model")) as here:
+        await preempt(here)
+        await here.restart_server("agent")
+        await here.take_over(epoch=2)
+        await restart(here)
+        assert here.restoration.restored == 0
+        assert "agent" in here.restoration.fault
+        assert not any("restore" in one for one in here.network.heard)
+        assert {one.attempt for one in here.air.ledger.lost.values()} == {0}, "nothing was installed"
+
+
 async def test_a_participant_that_has_served_is_not_restored_into(tmp_path, autojump_clock):
     async with world(tmp_path) as here:
         await preempt(here)

@@ -35,6 +35,7 @@ class DispatchLog:
         self._file = file
         self._header = header
         self._swapping: Final = threading.Lock()  # a file is not closed while it is synced
+        self._closed = False
 
     @property
     def header(self) -> DispatchHeader:
@@ -71,9 +72,9 @@ class DispatchLog:
         self._rewrite(msgspec.structs.replace(self._header, reserved=attempt + _AHEAD))
 
     def sync(self) -> None:
-        """Make everything appended so far durable. May block for long."""
+        """Make everything appended so far durable; nothing once it is closed. May block for long."""
         with self._swapping:
-            if self._file.unsynced:
+            if self._file.unsynced and not self._closed:
                 self._file.sync()
 
     def end(self) -> None:
@@ -84,8 +85,10 @@ class DispatchLog:
             self.close()
 
     def close(self) -> None:
-        """Let go of the file as it is."""
-        self._file.close()
+        """Let go of the file as it is; again does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._file.close()
 
     def _rewrite(self, header: DispatchHeader) -> None:
         draft = Draft(self.path, mode=MODE)

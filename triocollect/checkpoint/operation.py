@@ -32,7 +32,11 @@ class Common(TypedDict):
 
 @frozen
 class Owed:
-    """A resume that nobody answered. After `until` (monotonic seconds) the participant's lease is over."""
+    """A resume that nobody answered. After `until` (monotonic seconds) the participant's lease is over.
+
+    Unless it took a call up late, for it was suspended: then it is closed for as much longer, refuses
+    retires meanwhile, and these are repeated.
+    """
 
     resume: Resume
     until: float

@@ -40,7 +40,7 @@ class Participant:
         self.instance: Final = capabilities.instance
         self.boot = capabilities.boot
         self.restarted: Callable[[str], None] = _nobody
-        self.lease_until = -math.inf  # monotonic seconds: no lease of a call sent so far ends later
+        self.lease_until = -math.inf  # monotonic seconds; of calls that it took up as they came
         self._line: Final = Line(client, url, str(self))
 
     def __str__(self) -> str:

@@ -66,6 +66,10 @@ async def _manifests(crew: Crew, whole: Whole) -> dict[Participant, str]:
             raise CheckpointError(f"{', '.join(served)}: has served already and cannot be restored into")
         present = {(one.kind, one.instance): one for one in crew.coordination.participants}
         refs = {(ref.kind, ref.instance): ref for ref in whole.collection.participants}
+        kinds = {kind for kind, _ in refs}
+        without = [str(one) for one in present.values() if one.kind not in kinds]
+        if without:
+            raise CheckpointError(f"{', '.join(without)}: the checkpoint has no part of its kind")
         missing = [" ".join(name) for name, ref in refs.items() if ref.record_count and name not in present]
         if missing:
             raise CheckpointError(f"{', '.join(missing)}: has a part in the checkpoint and is not there")

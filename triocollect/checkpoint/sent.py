@@ -59,6 +59,9 @@ class Sent:
         return evolve(self, floor=max(self.floor, self.header.reserved + 1))
 
 
+NOTHING_SENT: Final = Sent(None, {}, 0, complete=False)
+
+
 def read_header(path: Path) -> DispatchHeader | None:
     """The first line alone; None where it cannot be read."""
     try:
@@ -89,7 +92,7 @@ def read_dispatched(
     except OSError as error:
         return scan.lost(str(unreadable(path, error)))
     if not os.path.lexists(path):
-        return Sent(None, {}, 0, complete=False)
+        return NOTHING_SENT
     return scan.found(term_of(path.parent) if boot is None else boot)
 
 

@@ -26,6 +26,8 @@ def control_token(file: Path | None, *, embedded: bool) -> str:
             "servers that take checkpoints need a control token: "
             f"give --control-token-file, or set {VARIABLE}"
         )
+    if not (token.isascii() and token.isprintable()):  # it travels in a header
+        raise UsageError(f"the control token of {file or VARIABLE} has other than printable ASCII characters")
     return token
 
 

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -27,16 +28,16 @@ from triocollect.checkpoint.ladder import Rung, episodes_named
 from triocollect.checkpoint.orders import Ended, Ending
 from triocollect.checkpoint.plan import left_out_of_the_cut, plan
 from triocollect.checkpoint.restore import restore
-from triocollect.checkpoint.sent import read_dispatched
+from triocollect.checkpoint.sent import NOTHING_SENT, read_dispatched
 from triocollect.collector.air import Air, AirParts
 from triocollect.collector.continuing import calls_saved, continued_of
 from triocollect.collector.feed import fly_all
 from triocollect.collector.fleet import Fleet
-from triocollect.collector.history import History, history_of
+from triocollect.collector.history import NO_HISTORY, History, history_of
 from triocollect.collector.holding import Held
 from triocollect.collector.set_out import Outset
 from triocollect.durable import set_aside
-from triocollect.errors import CheckpointError
+from triocollect.errors import CheckpointError, StorageError
 from triocollect.events import Listener, Note
 from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
@@ -71,34 +72,53 @@ class Taking:
     ) -> None:
         self._held, self._outset, self._routing = held, outset, routing
         self._blocking, self._tell = blocking, tell
-        self._rung = Rung(None)
+        self._rung, self._sent, self._history = Rung(None), NOTHING_SENT, NO_HISTORY
+        self._log: DispatchLog | None = None
 
     async def take(self, gate: Gate, participants: Sequence[Candidate]) -> Control:
         """Raises UsageError, RefusedError, CheckpointError, StorageError; nothing was sent then."""
-        held, path = self._held, self._held.directory.path
-        if self._outset.resumed and self._outset.owns_checkpoints:
-            await self._blocking(self._find)
-        sent = read_dispatched(path / DISPATCHED).beside(self._outset.run_file.run)
-        for text in (*self._rung.words(), *sent.faults):
+        await self._blocking(self._look_back)
+        for text in (*self._rung.words(), *self._sent.faults):
             self._warn(text)
-        if not self._rung.is_bottom:
-            sent = sent.above(0)  # who has left checkpoints has sent rows, also where the log is lost
-        outset, named = self._outset, episodes_named(path)
-        history = history_of(outset.read_rows(), outset.standing, sent, named)
         found = await self._discover(participants)
-        whole, header = self._rung.checkpoint, sent.header
-        seen = (0 if header is None else header.epoch, 0 if whole is None else whole.collection.epoch)
-        epoch = held.directory.raise_epoch(max(highest_epoch(found), *seen))
-        log = self._start_log(history, epoch, 0 if header is None else header.sequence)
+        path = self._held.directory.path / DISPATCHED
+        if (done := set_aside(path)) is not None:
+            self._warn(done)
         try:
-            return await self._meet(gate, found, history, log, epoch)
+            await self._blocking(lambda: self._begin(path, highest_epoch(found)))
+            assert self._log is not None
+            return await self._meet(gate, found, self._log)
         except BaseException:
-            log.close()
+            if self._log is not None:
+                self._log.close()
             raise
 
-    async def _meet(
-        self, gate: Gate, found: Sequence[Found], history: History, log: DispatchLog, epoch: int
-    ) -> Control:
+    def _look_back(self) -> None:
+        """Read what earlier runs left; as long as that takes."""
+        outset, path = self._outset, self._held.directory.path
+        if outset.resumed and outset.owns_checkpoints:
+            self._find()
+        sent = self._sent = read_dispatched(path / DISPATCHED).beside(outset.run_file.run)
+        if not self._rung.is_bottom:
+            sent = sent.above(0)  # who has left checkpoints has sent rows, also where the log is lost
+        self._history = history_of(outset.read_rows(), outset.standing, sent, episodes_named(path))
+
+    def _begin(self, path: Path, seen: int) -> None:
+        """Take the next epoch, above the one that was `seen` at a server, and start the log."""
+        held, whole, before = self._held, self._rung.checkpoint, self._sent.header
+        known = (0 if before is None else before.epoch, 0 if whole is None else whole.collection.epoch)
+        header = DispatchHeader(
+            run=held.directory.run,
+            epoch=held.directory.raise_epoch(max(seen, *known)),
+            sequence=held.store.next_sequence(0 if before is None else before.sequence),
+            reserved=0,
+            floor=self._history.floor,
+            output=self._outset.run_file.run,
+        )
+        self._log = start_dispatched(path, header, self._history.attempts(), self._history.answered)
+
+    async def _meet(self, gate: Gate, found: Sequence[Found], log: DispatchLog) -> Control:
+        history = self._history
         parts = AirParts(
             gate=gate,
             ledger=Ledger(history.highest(), floor=history.floor),
@@ -108,11 +128,12 @@ class Taking:
             blocking=self._blocking,
         )
         air = Air(parts)
-        crew = self._crew(air, found, epoch)
+        crew = self._crew(air, found, log.header.epoch)
         air.meet(crew.coordination, self._routing)
         self._outset.sinks.sync_beside(log.sync)
         await crew.coordination.hello()
-        served = any(one.status.served for one in found)
+        # Not as they were found: until the hello they may have let rows of an earlier collector in.
+        served = any(status.served for status in (await crew.coordination.statuses()).values())
         continued = await self._restore(crew, history, log, served=served)
         return Control(held=self._held, crew=crew, air=air, log=log, continued=continued)
 
@@ -129,21 +150,6 @@ class Taking:
         if isinstance(self._routing, SingleServer) and (told := unseen_behind(found)) is not None:
             self._tell(Note(told))
         return found
-
-    def _start_log(self, history: History, epoch: int, sequence: int) -> DispatchLog:
-        held = self._held
-        header = DispatchHeader(
-            run=held.directory.run,
-            epoch=epoch,
-            sequence=held.store.next_sequence(sequence),
-            reserved=0,
-            floor=history.floor,
-            output=self._outset.run_file.run,
-        )
-        path = held.directory.path / DISPATCHED
-        if (done := set_aside(path)) is not None:
-            self._warn(done)
-        return start_dispatched(path, header, history.attempts(), history.answered)
 
     def _crew(self, air: Air, found: Sequence[Found], epoch: int) -> Crew:
         held = self._held
@@ -218,11 +224,19 @@ async def fly_controlled(control: Control, fleet: Fleet, outset: Outset, *, long
                 inbox.rows_done()
             services.cancel_scope.cancel()
         await _say_goodbye(control, ended[0])
+        await _end_log(control)
     except BaseException:
         control.log.close()
         raise
-    control.log.end()
     return ended[0]
+
+
+async def _end_log(control: Control) -> None:
+    """The rows are written, so a disk that is full here takes nothing away: the log then has no clean end."""
+    try:
+        await control.crew.blocking(control.log.end)
+    except StorageError as error:
+        control.crew.listener(Note(f"{error}; nothing is lost, every row is written", "warning"))
 
 
 async def _say_goodbye(control: Control, ended: Ended) -> None:

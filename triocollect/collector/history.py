@@ -1,6 +1,7 @@
 """What earlier runs of a checkpoint directory did with the rows that are left, by rollout id."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from attrs import frozen
 
@@ -31,6 +32,9 @@ class History:
     def attempts(self) -> dict[str, int]:
         """The highest of all by rollout id, as the dispatch log keeps it."""
         return {**self.others, **{rollout_id: row.highest for rollout_id, row in self.tried.items()}}
+
+
+NO_HISTORY: Final = History({}, 0, {}, {})
 
 
 def history_of(rows: Iterable[Row], standing: Standing, sent: Sent, named: Iterable[EpisodeId]) -> History:
