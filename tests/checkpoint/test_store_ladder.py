@@ -158,6 +158,15 @@ def test_a_checkpoint_of_another_input_is_passed_over(root):
     assert find_checkpoint(root, input_sha256="03" * 32).checkpoint is None
 
 
+def test_a_checkpoint_of_another_output_is_not_continued(root):
+    assert find_checkpoint(root, output="mine").checkpoint.collection.continued == SECOND, "nobody knows"
+    rewrite(root, output="yours")
+    rung = find_checkpoint(root, output="mine")
+    assert rung.checkpoint.collection.continued == FIRST
+    assert "another output" in rung.skipped[0].why
+    assert find_checkpoint(root, output="yours").checkpoint.collection.continued == SECOND
+
+
 def rewrite(root, **changes):
     """Another collection.json that LATEST means: what a stranger, or a newer version, may have written."""
     path = root / "ckpt-000002/collection.json"

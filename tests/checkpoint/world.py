@@ -241,6 +241,7 @@ class World:
             store=self.store,
             record=self.outcomes.append,
             run=run,
+            output="o1",
             input_sha256="0" * 64,
             timeout_s=timeout_s,
             blocking=blocking,

@@ -3,12 +3,15 @@
 from attrs import evolve
 
 from tests.collector.runs import Place as Folder
+from triocollect.checkpoint.directory import DISPATCHED
+from triocollect.checkpoint.dispatch_log import start_dispatched
 from triocollect.checkpoint.sent import Sent
 from triocollect.checkpoint.store import Store
 from triocollect.collector.history import history_of
 from triocollect.collector.set_out import Place, set_out
 from triocollect.config import CheckpointConfig
 from triocollect.durable import AppendFile
+from triocollect.protocol.manifests import DispatchHeader
 
 RESULT = '{"_ng_task_index":0,"_ng_rollout_index":0,"reward":1.0}\n'
 
@@ -39,6 +42,19 @@ def test_rows_are_continued_from_the_directory_that_the_output_used_last(tmp_pat
     assert "another checkpoint directory" in words
     assert "another checkpoint directory" in started(folder, None)[1]
     assert not started(folder, "b")[0].owns_checkpoints, "a run without checkpoints went on in between"
+
+
+def test_an_output_that_lost_its_run_file_is_known_again_by_its_directory_and_a_new_one_is_not(tmp_path):
+    folder = Folder(tmp_path)
+    first, _ = started(folder, "a")
+    header = DispatchHeader("a", 1, 0, reserved=0, output=first.run_file.run)
+    (tmp_path / "a").mkdir()
+    start_dispatched(tmp_path / "a" / DISPATCHED, header, {}).close()
+    first.files.run.unlink()
+    again, _ = started(folder, "a")
+    assert again.run_file.run == first.run_file.run
+    folder.output = tmp_path / "other.jsonl"
+    assert started(folder, "a")[0].run_file.run != first.run_file.run
 
 
 def test_where_the_log_is_lost_every_row_that_is_left_may_have_been_sent(tmp_path):

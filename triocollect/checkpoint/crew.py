@@ -25,6 +25,7 @@ class Crew:
         [CheckpointOutcome], None
     ]  # keeps an outcome where other programs can read it; may block
     run: str
+    output: str  # the run of the output
     input_sha256: str
     timeout_s: float
     blocking: Blocking

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 from attrs import frozen
+from msgspec import UNSET
 
 from triocollect.checkpoint.names import COLLECTION, LATEST, checkpoint_folders, folder_name
 from triocollect.checkpoint.whole import Whole, read_whole
@@ -79,12 +80,15 @@ def read_latest(root: Path) -> Latest | None:
     return latest
 
 
-def find_checkpoint(root: Path, *, input_sha256: str | None = None, hash_records: bool = True) -> Rung:
+def find_checkpoint(
+    root: Path, *, input_sha256: str | None = None, output: str | None = None, hash_records: bool = True
+) -> Rung:
     """Climb down from LATEST. Without LATEST there is no checkpoint, whatever folders lie about.
 
     Below a LATEST that can be read only lower numbers count: a folder above it was never published. With
-    `input_sha256` a checkpoint of another input is passed over: its rollout ids mean other rows. Without
-    `hash_records` the records' bytes are not looked at, which takes no time.
+    `input_sha256` a checkpoint of another input is passed over: its rollout ids mean other rows. With
+    `output`, the run of one, so is what another output goes on from. Without `hash_records` the bytes of
+    records are not looked at, which takes no time.
     """
     skipped: list[Skipped] = []
     latest = None
@@ -101,11 +105,15 @@ def find_checkpoint(root: Path, *, input_sha256: str | None = None, hash_records
         except DamageError as damage:
             skipped.append(Skipped(folder.name, str(damage)))
             continue
-        if input_sha256 in {None, whole.collection.input_sha256}:
+        collection = whole.collection
+        if output is not None and collection.output not in {UNSET, output}:
+            skipped.append(Skipped(folder.name, "it holds rows of another output"))
+        elif input_sha256 not in {None, collection.input_sha256}:
+            skipped.append(
+                Skipped(folder.name, "it was taken of another input file, or of this one before it changed")
+            )
+        else:
             return Rung(whole, tuple(skipped))
-        skipped.append(
-            Skipped(folder.name, "it was taken of another input file, or of this one before it changed")
-        )
     return Rung(None, tuple(skipped))
 
 

@@ -21,6 +21,7 @@ from triocollect.protocol.ids import EpisodeId
 
 LAST_WORDS_S: Final = 2.0  # to let participants go when the run is cancelled in the middle
 _NAMED: Final = 10
+_DRIVING: Final = frozenset({"environment", "agent"})  # no episode goes on without a part in these
 
 LogInstalls = Callable[[Sequence[EpisodeId]], None]  # writes and syncs; may block
 
@@ -67,7 +68,7 @@ async def _manifests(crew: Crew, whole: Whole) -> dict[Participant, str]:
         present = {(one.kind, one.instance): one for one in crew.coordination.participants}
         refs = {(ref.kind, ref.instance): ref for ref in whole.collection.participants}
         kinds = {kind for kind, _ in refs}
-        without = [str(one) for one in present.values() if one.kind not in kinds]
+        without = [str(one) for one in present.values() if one.kind in _DRIVING and one.kind not in kinds]
         if without:
             raise CheckpointError(f"{', '.join(without)}: the checkpoint has no part of its kind")
         missing = [" ".join(name) for name, ref in refs.items() if ref.record_count and name not in present]

@@ -66,12 +66,12 @@ class Store:
         self._never_second: Final = set[int]()  # damaged, or never published: not to be kept beside LATEST's
         self._may_prune = True
 
-    def find(self, *, input_sha256: str | None = None) -> Rung:
+    def find(self, *, input_sha256: str | None = None, output: str | None = None) -> Rung:
         """What a restart continues from. Remembers what was passed over, so that a prune keeps none of it.
 
-        With `input_sha256` a checkpoint of another input is passed over.
+        With `input_sha256` a checkpoint of another input is passed over, with `output` one of another output.
         """
-        rung = find_checkpoint(self.root, input_sha256=input_sha256)
+        rung = find_checkpoint(self.root, input_sha256=input_sha256, output=output)
         numbers = (sequence_of(skipped.name) for skipped in rung.skipped)
         self._never_second.update(number for number in numbers if number is not None)
         return rung

@@ -180,6 +180,7 @@ class _Taking:
             sequence=self._sequence,
             epoch=crew.coordination.epoch,
             run=crew.run,
+            output=crew.output,
             created=crew.clock(),
             input_sha256=crew.input_sha256,
             continued=tuple(continued),

@@ -139,8 +139,11 @@ class Taking:
 
     def _find(self) -> None:
         """Without regard to the input where the user accepted that it changed: it would match none."""
-        accepted = "input" in self._outset.run_file.drift
-        self._rung = self._held.store.find(input_sha256=None if accepted else self._outset.rows.input_sha256)
+        outset = self._outset
+        accepted = "input" in outset.run_file.drift
+        self._rung = self._held.store.find(
+            input_sha256=None if accepted else outset.rows.input_sha256, output=outset.run_file.run
+        )
 
     async def _discover(self, named: Sequence[Candidate]) -> tuple[Found, ...]:
         asked = [Candidate(url) for url in self._routing.urls()]
@@ -166,6 +169,7 @@ class Taking:
             store=held.store,
             record=held.directory.append_outcome,
             run=held.directory.run,
+            output=self._outset.run_file.run,
             input_sha256=self._outset.rows.input_sha256,
             timeout_s=held.config.timeout_s,
             blocking=self._blocking,

@@ -13,7 +13,9 @@ from attrs import evolve, frozen
 from msgspec import UNSET
 
 from triocollect.checkpoint.directory import DISPATCHED
+from triocollect.checkpoint.ladder import collections_in
 from triocollect.checkpoint.names import LATEST
+from triocollect.checkpoint.sent import read_header
 from triocollect.checkpoint.store import Store
 from triocollect.collector.afresh import keep_attempts
 from triocollect.collector.agreement import first_run_file, sha256_of
@@ -52,7 +54,7 @@ class Outset:
     sinks: Sinks
     rewards: RewardMean  # of the results so far
     damaged: int  # lines of earlier runs that do not count
-    owns_checkpoints: bool = True  # those in the directory are of this output
+    owns_checkpoints: bool = True  # the directory is the one that this output used last
 
     def forget_metrics(self) -> None:
         """Take the aggregate file of an earlier run away."""
@@ -110,10 +112,11 @@ def set_out(
             run_file = go_on(config, files, draft, rows, start.warn)
         else:
             run_file = first_run_file(rows, digests_of(config, rows))
-        if not start.resumed:
             _begin_afresh(start, place, run_file)
         earlier = read_run_file(files.run)[0] if start.resumed else None
         ours = _is_ours(earlier, place, start.warn)
+        if start.resumed and earlier is None and (files.with_rows() or files.materialized.exists()):
+            run_file = _known_as(run_file, place)
         _put(draft, rows, files.materialized)
         used = UNSET if place is None else place.run
         replace(files.run, encode_file(msgspec.structs.replace(run_file, checkpoints=used)))
@@ -158,6 +161,17 @@ def _is_ours(earlier: RunFile | None, place: Place | None, warn: Callable[[str],
             "is not continued from there, it starts from its input"
         )
     return place is None or used == place.run
+
+
+def _known_as(run_file: RunFile, place: Place | None) -> RunFile:
+    """The run file of an output that has lost its own: the directory says which run it was."""
+    if place is None:
+        return run_file
+    header = read_header(place.store.root / DISPATCHED)
+    of_log = (None if header is None else header.output,)
+    of_checkpoints = (one.output for one in collections_in(place.store.root) if one.output is not UNSET)
+    known = next((run for run in (*of_log, *of_checkpoints) if run), run_file.run)
+    return msgspec.structs.replace(run_file, run=known)
 
 
 def _put(draft: Draft, rows: Materialized, place: Path) -> None:

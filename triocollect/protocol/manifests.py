@@ -75,6 +75,7 @@ class Collection(msgspec.Struct, frozen=True, kw_only=True):
     continued: tuple[EpisodeId, ...]
     restarted: tuple[Restarted, ...]
     participants: tuple[ParticipantRef, ...]
+    output: str | msgspec.UnsetType = msgspec.UNSET  # the run (`RunFile`) of the output whose rows these are
 
 
 class Latest(msgspec.Struct, frozen=True):
@@ -90,7 +91,7 @@ class DispatchHeader(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `floor`: any rollout may have been sent at attempts below it, also one that no line names. `boot`: which
     boot of which machine, and which mount of the file system, has the lines that are not durable yet; none,
-    when the writer has ended and every line is. `output`: the run (`RunFile`) whose output has a line of every
+    when the writer has ended and every line is. `output`: the run (`RunFile`) whose output has a line of each
     rollout left out here; none: not known.
     """
 

@@ -10,6 +10,7 @@ from triocollect.checkpoint.directory import DISPATCHED
 from triocollect.checkpoint.ladder import Rung, episodes_named, find_checkpoint
 from triocollect.checkpoint.plan import Plan, plan
 from triocollect.checkpoint.sent import read_dispatched
+from triocollect.collector.earlier import read_run_file
 from triocollect.collector.history import History, history_of
 from triocollect.collector.resume import Standing, max_rollout_attempts
 from triocollect.errors import DamageError, StorageError
@@ -17,7 +18,7 @@ from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.records.output import scan_output
 from triocollect.records.sidecar import scan_sidecar
 from triocollect.rows.materialize import read_rows
-from triocollect.rows.names import failures_path, materialized_path
+from triocollect.rows.names import failures_path, materialized_path, run_path
 
 
 class Continues(msgspec.Struct, frozen=True):
@@ -59,11 +60,13 @@ def restart_of(output: Path | None, root: Path, *, owns: bool) -> Restart:
 
     Raises nothing: what is damaged is among the faults.
     """
-    rung = find_checkpoint(root, hash_records=False) if owns else Rung(None)
+    run_file = None if output is None else read_run_file(run_path(output))[0]
+    run = None if run_file is None else run_file.run
+    rung = find_checkpoint(root, output=run, hash_records=False) if owns else Rung(None)
     if output is None:
         return msgspec.structs.replace(_told(rung, (), ()), known=False)
     try:
-        history = _history(output, root, rung)
+        history = _history(output, root, rung, run)
     except (DamageError, StorageError) as error:
         return msgspec.structs.replace(_told(rung, (), ()), known=False, faults=(str(error),))
     continued = () if rung.checkpoint is None else rung.checkpoint.collection.continued
@@ -72,11 +75,13 @@ def restart_of(output: Path | None, root: Path, *, owns: bool) -> Restart:
     return _told(rung, *_rows(planned, _reasons(rung, planned), otherwise))
 
 
-def _history(output: Path, root: Path, rung: Rung) -> History:
+def _history(output: Path, root: Path, rung: Rung, run: str | None) -> History:
     rows = materialized_path(output)
     attempts, _ = max_rollout_attempts(os.environ.get("NEMO_GYM_MAX_ROLLOUT_ATTEMPTS"))
     standing = Standing(scan_output(output), scan_sidecar(failures_path(output)), attempts)
     sent = read_dispatched(root / DISPATCHED)
+    if run is not None:
+        sent = sent.beside(run)
     if not rung.is_bottom:  # as a run does
         sent = sent.above(0)
     return history_of(read_rows(rows), standing, sent, episodes_named(root))
