@@ -135,14 +135,17 @@ def _is_still(path: Path, descriptor: int) -> bool:
 def holder_of(path: Path) -> int | None:
     """The process of this machine that holds a lock on the file, as the kernel tells; None for nobody.
 
-    Takes no lock: looking disturbs nobody. A holder on another host cannot be seen.
+    Takes no lock: looking disturbs nobody. A holder on another host cannot be seen. The kernel names a file
+    by its device and a number; some file systems (overlayfs, btrfs) show another device than they lock by,
+    so where no name is quite the file's the number alone has to do.
     """
     with contextlib.suppress(OSError, IndexError, ValueError):
-        inode = path.stat().st_ino
-        for line in Path("/proc/locks").read_text().splitlines():
-            fields = line.split()
-            if "FLOCK" in fields and "->" not in fields and fields[-3].endswith(f":{inode}"):
-                return int(fields[4])
+        there = path.stat()
+        whole = f"{os.major(there.st_dev):02x}:{os.minor(there.st_dev):02x}:{there.st_ino}"
+        fields = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+        held = {lock[-3]: int(lock[4]) for lock in fields if "FLOCK" in lock and "->" not in lock}
+        by_number = (pid for name, pid in held.items() if name.endswith(f":{there.st_ino}"))
+        return held.get(whole) or next(by_number, None)
     return None
 
 
