@@ -62,6 +62,12 @@ def test_a_stop_before_anything_is_sent_loses_nothing(what, at):
     assert oracle.restored, "rows go on from the one checkpoint that there is"
 
 
+@pytest.mark.parametrize("nth", range(1, 6))
+def test_a_stop_at_any_of_the_first_syncs_keeps_nobody_out(nth):
+    stopped = Life(orders=(Order(Moment(nth, "syncs"), "TERM"),))
+    told(Story(2, 256, 2.0, 500, 5, (stopped, stopped)))
+
+
 def test_a_tool_whose_answer_was_lost_at_the_cut_is_not_called_again():
     stopped = Life(
         orders=(Order(Moment(6, "answers"), "TERM"),), faults=frozenset({Fault("peer", 6, "reply lost")})

@@ -39,8 +39,14 @@ class Locked:
 
     def back_out(self) -> None:
         """Leave the folder as it was found: a file that we made and never used goes again."""
-        if self.created and os.fstat(self.descriptor).st_size == 0:
-            self.path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            if self.created and os.fstat(self.descriptor).st_size == 0:
+                self.path.unlink()
+
+    def give_back(self) -> None:
+        """Back out, and let the next one in."""
+        self.back_out()
+        os.close(self.descriptor)
 
 
 @frozen(kw_only=True)
@@ -101,20 +107,21 @@ class Lockable:
             descriptor = open_append(self.path, self.mode)
         except OSError as error:
             raise self.unusable(error) from error
-        try:
-            hold(descriptor)
-        except OSError as error:
-            if error.errno not in _NOT_SUPPORTED:
-                os.close(descriptor)
-                return None
-            warn(
-                f"{self.path}: this file system has no locks ({error.strerror}); "
-                "make sure only one collector runs"
-            )
-            return Locked(self.path, descriptor, created)
-        if not _is_still(self.path, descriptor):  # whoever held it took the file away, or put another there
-            os.close(descriptor)
-            return self._try(warn)
+        with contextlib.ExitStack() as unless_ours:
+            unless_ours.callback(os.close, descriptor)
+            try:
+                hold(descriptor)
+            except OSError as error:
+                if error.errno not in _NOT_SUPPORTED:
+                    return None
+                warn(
+                    f"{self.path}: this file system has no locks ({error.strerror}); "
+                    "make sure only one collector runs"
+                )
+            else:  # whoever held it may have taken the file away, or put another there
+                if not _is_still(self.path, descriptor):
+                    return self._try(warn)
+            unless_ours.pop_all()
         return Locked(self.path, descriptor, created)
 
 

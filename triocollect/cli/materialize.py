@@ -65,8 +65,7 @@ async def write_rows(config: Config) -> Materialized:
         routing = await routing_of(config) if asks else None
         return _write_rows(config, routing, has_results=os.fstat(locked.descriptor).st_size > 0)
     finally:
-        locked.back_out()
-        os.close(locked.descriptor)
+        locked.give_back()
 
 
 def _write_rows(config: Config, routing: Routing | None, *, has_results: bool) -> Materialized:

@@ -1,6 +1,5 @@
 """The run: from the lock to the report. One nursery of services around one nursery of rows."""
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -121,7 +120,8 @@ async def _run(order: Order, held: "Held | None", began: float) -> Report:
                 wait_s=config.output.wait_for_lock_s,
                 warn=lambda text: order.tell(Note(text, "warning")),
             )
-        go_on_unless_stopped(inbox)
+        if locked is None:
+            go_on_unless_stopped(inbox)
         assert locked is not None
     except BaseException:
         if held is not None:
@@ -150,14 +150,13 @@ async def _set_out(
         if order.dispatch is None:
             with giving_way(inbox):
                 routing = await look_up(order.config, order.transport)
-            go_on_unless_stopped(inbox)
+        go_on_unless_stopped(inbox)
         output = AppendFile(locked.path, descriptor=locked.descriptor)
         place = None if held is None else Place(held.store, held.directory.run)
         outset = set_out(order.config, output, routing, order.tell, place)
     finally:
         if outset is None:
-            locked.back_out()
-            os.close(locked.descriptor)
+            locked.give_back()
             if held is not None:
                 held.directory.back_out()
     return routing, outset
