@@ -47,7 +47,7 @@ def measure_case(case: str, plan: Plan) -> Result:
 
 
 def _idle(plan: Plan) -> Result:
-    signals = plan.size(40, 5)
+    signals = plan.size(40, 3)
     return Result(signals, *interleaved(plan.rounds, lambda: _ours(signals), lambda: _peer(signals)))
 
 
@@ -115,7 +115,7 @@ def _termstorm(plan: Plan) -> Result:
 
 def _startup(plan: Plan, trap: str = "") -> Result:
     """The launcher says when it is there: its own start is not what is looked at."""
-    starts = plan.size(200, 4)
+    starts = plan.size(200, 2)
 
     def sweep() -> Figures:
         killed = 0
