@@ -163,3 +163,22 @@ def test_no_attempt_is_sent_twice_whatever_rows_the_runs_of_a_directory_have(con
 def test_a_row_that_was_answered_without_a_result_is_played_again_by_the_next_life(how):
     oracle = told(Story(2, 256, 2.0, 20, 5, (Life(faults=frozenset({Fault("run", 1, how)})),)))
     assert sorted(len(sends) for sends in oracle.sent.values()) == [1, 2]
+
+
+def test_rows_that_nobody_can_capture_start_again_beside_rows_that_go_on():
+    stopped = Life(orders=(Order(Moment(1500), "TERM"),))
+    oracle = told(Story(6, 256, 2.0, 1, 1, (stopped,), mixed=True))
+    continued = {rollout_id for (rollout_id, _), state in oracle.restored.items() if state is not None}
+    assert continued
+    again = {rollout_id for rollout_id, sends in oracle.sent.items() if len(sends) > 1} - continued
+    assert again == {"1-0", "3-0", "5-0"}
+
+
+@pytest.mark.parametrize("how", ["nonsense", "another's"])
+def test_no_answer_to_a_control_call_that_is_a_lie_tears_anything(how):
+    asked = (Order(Moment(700), "USR1"), Order(Moment(1500), "TERM"))
+    published = 0
+    for nth in range(1, 60, 5):
+        lied_to = Life(orders=asked, faults=frozenset({Fault("control", nth, how)}))
+        published += told(Story(3, 256, 2.0, 1, 1, (lied_to,))).counts["published"]
+    assert published

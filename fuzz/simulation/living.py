@@ -20,11 +20,12 @@ import trio.testing
 
 from fuzz.simulation.network import Network, Request, Watch
 from fuzz.simulation.oracle import Oracle
-from fuzz.simulation.servers import Servers, inline
+from fuzz.simulation.servers import CAPTURED, UNCAPTURED, Servers, inline
 from fuzz.simulation.story import UNDISTURBED, Life, Moment, Story
 from triocollect.checkpoint.signals import hear
 from triocollect.collector.run import Order, run
 from triocollect.config.settings import CheckpointConfig, Config, DispatchConfig, InputConfig, OutputConfig
+from triocollect.deployment.plan import agent_of
 from triocollect.errors import StoppedError, TriocollectError, reason_of
 from triocollect.transport import Client
 
@@ -42,8 +43,8 @@ class World:
         self.root, self.story = root, story
         self.folder = root / "folder"
         (self.folder / "effects").mkdir(parents=True)
-        write_rows(self.folder / "in.jsonl", story.rows)
-        self.oracle = Oracle(self.folder, story.rows)
+        write_rows(self.folder / "in.jsonl", story)
+        self.oracle = Oracle(self.folder, story.rows, mixed=story.mixed)
 
     def photograph(self):
         shutil.copytree(self.folder, self.root / "photograph")
@@ -86,17 +87,18 @@ class World:
         )
 
 
-def write_rows(path: Path, rows: int) -> None:
+def write_rows(path: Path, story: Story) -> None:
     tools = [{"type": "function", "name": name} for name in ("increment", "decrement", "get_value")]
     with path.open("w") as file:
-        for number in range(rows):
+        for number in range(story.rows):
+            source = UNCAPTURED if story.mixed and number % 2 else CAPTURED
             row = {
                 "responses_create_params": {
                     "input": f"Add {number + 1}, then 40, then report the value.",
                     "tools": tools,
                 },
                 "expected_change": number + 41,
-                "agent_ref": {"name": "counter_agent"},
+                "agent_ref": {"name": agent_of(source)},
             }
             file.write(json.dumps(row) + "\n")
 
@@ -116,7 +118,7 @@ class Living:
         story = world.story
         watch = Watch(self._unless_dead(self.oracle.arrives), self._answered)
         self.network = Network(watch, story.latency_ms / 1000, story.control_ms / 1000, life.faults)
-        self.servers = Servers(self.network, world.folder / "effects", story.tokens_per_s)
+        self.servers = Servers(self.network, world.folder / "effects", story)
 
     def _unless_dead(self, tell):
         return lambda what: None if self.dead else tell(what)
@@ -126,6 +128,8 @@ class Living:
         self._pass("syncs")
 
     def _answered(self, request: Request):
+        if not self.dead:
+            self.oracle.answers(request)
         if request.door in {"peer", "control"}:
             self._pass("answers" if request.door == "peer" else "controls")
 

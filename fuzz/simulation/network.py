@@ -1,12 +1,14 @@
 """HTTP/1.1 between processes of one simulated machine: the real clients over socket pairs, no port anywhere.
 
 What can go wrong on the way is decided by `Fault`s: the nth request through a door never arrives, is answered
-into nowhere, or is carried out by a server that never notices that its caller has given up. A rollout may
-also be answered with a failure, or with the wish that nothing be written.
+into nowhere, or is carried out by a server that never notices that its caller has given up; or what was done
+is answered with nonsense, or with an answer that was another process's. A rollout may also be answered with
+a failure, or with the wish that nothing be written.
 """
 
 import contextlib
 import random
+import re
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -16,7 +18,7 @@ import trio
 from attrs import define, field, frozen
 
 Door = Literal["run", "control", "peer", "other"]
-How = Literal["never arrives", "reply lost", "unnoticed", "fails", "unwritten"]
+How = Literal["never arrives", "reply lost", "unnoticed", "nonsense", "another's", "fails", "unwritten"]
 INSTEAD = {"fails": b'{"_ng_failure_class":"judge_invalid"}', "unwritten": b'{"_ng_no_persist":true}'}
 PREFIX = "/checkpoint/v1/"
 OK = 200
@@ -135,6 +137,7 @@ class Network:
             await stream.aclose()
         exchange.lost = how == "reply lost"
         exchange.instead = INSTEAD.get(how)
+        exchange.lie = _LIES.get(how)
         self.watch.arrives(request)
         await app(exchange.scope(), exchange.receive, exchange.send)
         return exchange.whole and not (exchange.mute or exchange.lost)
@@ -147,6 +150,7 @@ class _Exchange:
         self.request, self.stream, self.network = request, stream, network
         self.mute = self.lost = self.whole = False
         self.instead: bytes | None = None  # of the reply of an episode that has ended
+        self.lie = None
         self._heard = False
         self._head = b""
         self._chunked = False
@@ -177,19 +181,22 @@ class _Exchange:
             assert not await self.stream.receive_some(), "nobody sends a second request before the answer"
         return {"type": "http.disconnect"}
 
+    def _begin(self, message):
+        self.request.status = message["status"]
+        headers = list(message.get("headers", ()))
+        if message["status"] != OK:
+            self.instead = None
+        elif self.instead is not None:
+            headers = [(b"content-length", b"%d" % len(self.instead))]
+        self._chunked = all(name.lower() != b"content-length" for name, _ in headers)
+        if self._chunked:
+            headers.append((b"transfer-encoding", b"chunked"))
+        lines = b"".join(b"%b: %b\r\n" % (bytes(name), bytes(value)) for name, value in headers)
+        self._head = b"HTTP/1.1 %d x\r\n%b\r\n" % (message["status"], lines)
+
     async def send(self, message):
         if message["type"] == "http.response.start":
-            self.request.status = message["status"]
-            headers = list(message.get("headers", ()))
-            if message["status"] != OK:
-                self.instead = None
-            elif self.instead is not None:
-                headers = [(b"content-length", b"%d" % len(self.instead))]
-            self._chunked = all(name.lower() != b"content-length" for name, _ in headers)
-            if self._chunked:
-                headers.append((b"transfer-encoding", b"chunked"))
-            lines = b"".join(b"%b: %b\r\n" % (bytes(name), bytes(value)) for name, value in headers)
-            self._head = b"HTTP/1.1 %d x\r\n%b\r\n" % (message["status"], lines)
+            self._begin(message)
             return
         body, more = bytes(message.get("body", b"")), message.get("more_body", False)
         if self.instead is not None:
@@ -197,6 +204,8 @@ class _Exchange:
                 return
             body = self.instead
         self.request.reply += body
+        if self.lie is not None and self.request.status == OK:
+            body = self.lie(body)  # the length stays
         if self._head:
             self.network.watch.answered(self.request)
             await self.network.travel(self.request)
@@ -207,6 +216,12 @@ class _Exchange:
         if data and not (self.mute or self.lost):
             with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 await self.stream.send_all(data)
+
+
+_LIES = {
+    "nonsense": lambda body: b"?" * len(body),
+    "another's": lambda body: re.sub(rb'"boot":"[^"]*"', lambda found: found[0][:8] + b"?" * 16 + b'"', body),
+}
 
 
 def _request(host: str, head: bytes, body: bytes) -> Request:

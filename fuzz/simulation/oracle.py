@@ -1,17 +1,44 @@
 """What must be so, asked of what can be seen from outside: the disk, the requests, and each server's state.
 
-The numbers are those of the design's invariants.
+The numbers are those of the design's invariants, and begin every complaint:
+
+1  output only grows, one success a row, none is sent that had one (`listen`); at last all have (`finish`)
+2  attempts increase, each is sent once (`_check_sends`)
+3  what LATEST names is whole and never older; a try that was not published leaves it as it was (`listen`)
+4  after a publish there are two checkpoints at most, and no drafts (`_check_folders`)
+5  no row starts in a checkpoint, nothing is retired in one that goes on (`listen`, `arrives`, `EachStep`)
+6  what is continued has an environment's record, and had no result before the cut (`_check_continued`)
+7  nothing older is at work when an attempt is sent; what was answered is not retired (`arrives`)
+8  everybody is open at the end (`finish`)
+9  commits of one operation answer alike, and nothing is committed after its resume was answered (`answers`)
+10 no attempt is refused for a mark on an earlier one (`answers`); what is restored, 12 and 13 ask after
+11 no model call is repeated: asked of real processes, by `fuzz.oracle`
+12 no effect is played twice, none is missing (`_check_played`); what cannot be captured is not continued
+13 results tell what was done (`_check_effects`)
+14 a stop ends within its grace (`living`)
+15 after a death at any sync all of this holds (`story`)
+16 at the end nobody keeps anything of a rollout (`finish`)
 """
 
-import hashlib
 import itertools
 import json
 from collections import defaultdict
 from pathlib import Path
 
-import trio
-
-from fuzz.simulation.network import PREFIX, Request
+from fuzz.simulation.network import OK, PREFIX, Request
+from fuzz.simulation.reading import (
+    answered_in,
+    code_of,
+    identity_of,
+    json_lines,
+    kept_by,
+    key_of,
+    latest_collection,
+    records_in,
+    rollout_of,
+    sequence_of_whole,
+)
+from fuzz.simulation.steps import EachStep
 from fuzz.simulation.story import Life
 from triocollect.events import CheckpointEnded, CheckpointStarted, Note, RowSent
 
@@ -22,20 +49,26 @@ NOTHING_RAN = {"checkpoint_open", "not_restored", "stale_attempt", "stale_epoch"
 class Oracle:
     """Remembers over all lives."""
 
-    def __init__(self, folder: Path, rows: int):
-        self.folder, self.rows = folder, rows
+    def __init__(self, folder: Path, rows: int, *, mixed: bool = False):
+        self.folder, self.rows, self.mixed = folder, rows, mixed
         self.life_number = 0
         self.notes: list[str] = []
         self.faults: list[str] = []
         self.sent: dict[str, list[tuple[int, Request]]] = defaultdict(list)  # /run by rollout, in order
         self.restored: dict[tuple[str, int], dict | None] = {}  # what each continued attempt began from
         self.open_operation: int | None = None
-        self.instrument = _EachStep(self)
+        self.goes_on = True  # the open operation is no stop
+        self.latest_before: bytes | None = None
+        self.done_before: set[str] = set()  # rollouts with a result when the checkpoint began
+        self.manifests: dict[tuple[object, ...], object] = {}  # by life, host, boot and operation
+        self.resumed: dict[str, int] = {}  # the last operation of this life that a host has resumed
+        self.instrument = EachStep(self)
+        self._unpruned = False  # the last publish of this life
         self._output = b""
         self._done: set[tuple[int, int]] = set()
         self._sequence = 0
         self._may_be_gone = False  # a fresh run forgets it
-        self._harmed: bytes | None = None  # what LATEST said when something below it was damaged
+        self._harmed: bytes | None = None  # LATEST when something was damaged
         self.servers = self.life = None
         self.counts = defaultdict(int)
 
@@ -43,6 +76,8 @@ class Oracle:
         self.life_number += 1
         self.servers, self.life, self.open_operation = servers, life, None
         self.instrument.closed_with = None
+        self.resumed.clear()
+        self._unpruned = False
         self._done = set() if life.fresh else {key_of(line) for line in self._lines("out.jsonl")}
         if life.fresh:
             self._output, self._may_be_gone = b"", True
@@ -60,6 +95,8 @@ class Oracle:
         whole = output[: output.rfind(b"\n") + 1]
         keys = [key_of(json.loads(line)) for line in whole.splitlines()]
         assert len(keys) == len(set(keys)), f"1: a row succeeded twice: {sorted(keys)}"
+        stopped = report is None or report.ending in {"preempted", "interrupted"}
+        assert stopped or not self._unpruned, "4: nobody told it to stop, and it pruned nothing"
         self._check_latest()
         self._check_sends()
         self._check_effects({key_of(line): line for line in map(json.loads, whole.splitlines())})
@@ -84,11 +121,19 @@ class Oracle:
 
     def listen(self, event):
         match event:
-            case CheckpointStarted(operation=operation):
-                self.open_operation = operation
+            case CheckpointStarted(operation=operation, why=why):
+                self.open_operation, self.goes_on = operation, why != "stop"
+                assert not self._unpruned, "4: the run went on from a publish, and pruned nothing"
+                self.latest_before = self._read("checkpoints/LATEST")
+                self.done_before = {rollout_of(line) for line in self._lines("out.jsonl")}
             case CheckpointEnded(outcome=outcome):
                 self.open_operation = None
                 self.counts["published" if outcome.published else "not published"] += 1
+                if outcome.published:
+                    self._check_continued()
+                    self._check_folders(pruned="prune" in outcome.phases_s)
+                elif self._read("checkpoints/LATEST") != self.latest_before:
+                    self.faults.append("3: LATEST moved, and nothing was published")
             case RowSent(key=key):
                 if self.open_operation is not None:
                     self.faults.append(f"5: row {key} started in the open checkpoint {self.open_operation}")
@@ -107,6 +152,55 @@ class Oracle:
             self.open_operation = None  # from here on rows may go on
         elif request.path == f"{PREFIX}restore" and request.host == "counter":
             self._restore_arrives(json.loads(request.body))
+        elif request.path == f"{PREFIX}retire":
+            self._retire_arrives(json.loads(request.body))
+
+    def answers(self, request: Request):
+        """An answer is on its way back."""
+        if request.path == "/run" and code_of(request) == "stale_attempt":
+            _rollout_id, attempt = identity_of(json.loads(request.body))
+            if json.loads(request.reply)["error"]["retired_through"] < attempt:
+                self.faults.append(f"10: {request.reply} to attempt {attempt}")
+        elif request.path == f"{PREFIX}resume" and request.status == OK:
+            operation = json.loads(request.body)["operation"]
+            self.resumed[request.host] = max(operation, self.resumed.get(request.host, 0))
+        elif request.path == f"{PREFIX}commit" and request.status == OK:
+            operation, reply = json.loads(request.body)["operation"], json.loads(request.reply)
+            if operation <= self.resumed.get(request.host, 0):
+                self.faults.append(f"9: {request.host} committed {operation} after its resume")
+            name = self.life_number, request.host, reply["boot"], operation
+            if self.manifests.setdefault(name, reply["manifest"]) != reply["manifest"]:
+                self.faults.append(f"9: {request.host} committed {operation} twice, as {reply['manifest']}")
+
+    def _retire_arrives(self, call):
+        if self.open_operation is not None and self.goes_on:
+            self.faults.append(f"5: {call['episodes']} are retired in the open checkpoint")
+        lines = [*self._lines("out.jsonl"), *self._lines("out_failures.jsonl")]
+        answered = answered_in(lines)
+        for one in call["episodes"]:
+            if (one["rollout_id"], one["attempt"]) in answered:
+                self.faults.append(f"7: {one} was answered and is retired")
+
+    def _check_continued(self):
+        """6, of the checkpoint that was published just now."""
+        folder, collection = latest_collection(self.folder / "checkpoints")
+        boundaries = records_in(folder / "participants" / "environment" / "environment")
+        for one in collection["continued"]:
+            if (one["rollout_id"], one["attempt"]) not in boundaries:
+                self.faults.append(f"6: {one} is continued, and no environment exported it")
+            if one["rollout_id"] in self.done_before:
+                self.faults.append(f"6: {one} is continued, and had its result")
+
+    def _check_folders(self, *, pruned: bool):
+        """4; only a stop, also one that met this checkpoint, leaves its prune to the next life."""
+        self._unpruned = not pruned
+        if not pruned:
+            return
+        names = sorted(path.name for path in (self.folder / "checkpoints").iterdir())
+        folders = [name for name in names if name.startswith("ckpt-")]
+        drafts = [name for name in names if name.endswith(".tmp") or name.startswith(".trash")]
+        if len(folders) > 2 or drafts:
+            self.faults.append(f"4: {folders + drafts} after a publish")
 
     def _run_arrives(self, request: Request):
         rollout_id, attempt = identity_of(json.loads(request.body))
@@ -131,6 +225,8 @@ class Oracle:
         for one in call["scope"]:
             episode = one["rollout_id"], one["attempt"]
             boundary = boundaries[episode]
+            captured = not (self.mixed and int(one["rollout_id"].partition("-")[0]) % 2)
+            assert captured or not boundary["step"], f"12: {episode} is continued, and nobody captured it"
             if not boundary["step"]:
                 begins_from = None
             elif episode in states:
@@ -191,18 +287,9 @@ class Oracle:
         if self._read("checkpoints/LATEST") == self._harmed:
             return
         self._harmed = None
-        latest = json.loads((checkpoints / "LATEST").read_bytes())
-        folder = checkpoints / f"ckpt-{latest['sequence']:06}"
-        collection = (folder / "collection.json").read_bytes()
-        assert hashlib.sha256(collection).hexdigest() == latest["sha256"], "3: another collection.json"
-        for ref in json.loads(collection)["participants"]:
-            manifest = (folder / ref["manifest"]).read_bytes()
-            assert hashlib.sha256(manifest).hexdigest() == ref["sha256"], f"3: {ref}"
-            records = json.loads(manifest)["records"]
-            data = ((folder / ref["manifest"]).parent / records["path"]).read_bytes()
-            assert hashlib.sha256(data).hexdigest() == records["sha256"], f"3: {ref}"
-        assert latest["sequence"] >= self._sequence, "3: LATEST went back"
-        self._sequence, self._may_be_gone = latest["sequence"], self.life.fresh
+        sequence = sequence_of_whole(checkpoints)
+        assert sequence >= self._sequence, "3: LATEST went back"
+        self._sequence, self._may_be_gone = sequence, self.life.fresh
 
     def _read(self, name):
         path = self.folder / name
@@ -211,67 +298,3 @@ class Oracle:
     def _lines(self, name):
         data = self._read(name)
         return json_lines(data[: data.rfind(b"\n") + 1])
-
-
-class _EachStep(trio.abc.Instrument):
-    """What is asked after every step of every task."""
-
-    def __init__(self, oracle: Oracle):
-        self._oracle = oracle
-        self.closed_with: frozenset | None = None
-
-    def after_task_step(self, task):
-        servers = self._oracle.servers
-        process = servers and servers.processes.get("environment")
-        if not process:
-            return
-        episodes = process.hooks
-        if not episodes.admission.closed:
-            self.closed_with = None
-            return
-        now = frozenset(episodes.under_way)
-        if self.closed_with is not None and not now <= self.closed_with:
-            self._oracle.faults.append(f"5: {set(now - self.closed_with)} began while closed")
-        self.closed_with = now
-
-
-def kept_by(hooks):
-    """How much a participant keeps of any episode, by what it calls it."""
-    kept = {"marks": len(hooks.admission.marks), "restored": hooks.restored_pending()}
-    kept["works"] = len(hooks.admission.works)
-    match hooks.kind:
-        case "environment":
-            kept["under way"] = len(hooks.under_way)
-        case "model":
-            later = [name for name in hooks.ledger._rows if name.attempt]  # noqa: SLF001  # a lost close leaves rows
-            kept |= {"ledger": len(later), "calls": len(hooks.calls.serving)}
-        case _:
-            kept["sessions"] = len(hooks)
-    return kept
-
-
-def records_in(place: Path):
-    manifest = json.loads((place / "manifest.json").read_bytes())
-    lines = json_lines((place / manifest["records"]["path"]).read_bytes())
-    return {(one["rollout_id"], one["attempt"]): one["state"] for one in lines}
-
-
-def key_of(line):
-    return line["_ng_task_index"], line["_ng_rollout_index"]
-
-
-def identity_of(body):
-    if "episode_id" in body:
-        return body["episode_id"]["rollout_id"], body["episode_id"]["attempt"]
-    rollout_id = body.get("_ng_rollout_id") or f"{body['_ng_task_index']}-{body['_ng_rollout_index']}"
-    return rollout_id, body.get("_ng_attempt_index", 0)
-
-
-def code_of(request: Request):
-    if request.status != 409:
-        return None
-    return json.loads(request.reply)["error"]["code"]
-
-
-def json_lines(data: bytes):
-    return [json.loads(line) for line in data.splitlines()]

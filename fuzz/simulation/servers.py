@@ -14,6 +14,7 @@ from triocollect.servers.model import app as model
 from triocollect.servers.resources import app as resources
 from triocollect.transport import Transport
 
+CAPTURED, UNCAPTURED = "counter", "numeric"  # the names of two resources servers, both counters
 KINDS = {
     "environment": (environment.EnvironmentSettings, environment.build_app),
     "agent": (agent.AgentSettings, agent.build_app),
@@ -43,6 +44,8 @@ class Process:
             settings_type, build_app = KINDS[kind]
             app = build_app(msgspec.json.decode(settings, type=settings_type), self._reach)
         self.app = app
+        if name == UNCAPTURED:
+            self.hooks.mode = "restart_only"
         for middleware in app.user_middleware:
             middleware.kwargs["in_thread"] = inline
 
@@ -101,8 +104,9 @@ class Process:
 class Servers:
     """A deployment for rows of the counter."""
 
-    def __init__(self, network: Network, effects_dir, tokens_per_s):
-        self._network, self._effects_dir, self._rate = network, effects_dir, tokens_per_s
+    def __init__(self, network: Network, effects_dir, story):
+        self._network, self._effects_dir = network, effects_dir
+        self._rate, self._sources = story.tokens_per_s, [CAPTURED, UNCAPTURED] if story.mixed else [CAPTURED]
         self.processes: dict[str, Process] = {}
         self._plan: Plan | None = None
         self._services: trio.Nursery | None = None
@@ -111,7 +115,7 @@ class Servers:
         """See `whereto.Deployment`."""
         self._services = services
         self._plan = evolve(
-            plan_for(["counter"], ServersConfig()),
+            plan_for(self._sources, ServersConfig()),
             checkpoint_dir=config.checkpoint.dir.absolute(),
             control_token=control_token,
             effects_dir=self._effects_dir,
@@ -131,7 +135,10 @@ class Servers:
 
     def _new(self, process):
         addresses = {one.name: Address(host_of(one.name), 80) for one in self._plan.processes}
-        settings = msgspec.json.encode(settings_of(self._plan, process, addresses))
+        settings = settings_of(self._plan, process, addresses)
+        if process.name == UNCAPTURED:  # a counter too, with the same account
+            settings |= {"source": CAPTURED, "effects_file": str(self._effects_dir / f"{CAPTURED}.jsonl")}
+        settings = msgspec.json.encode(settings)
         made = self.processes[process.name] = Process(process.name, settings, process.kind, self._network)
         return made
 

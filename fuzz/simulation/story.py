@@ -74,6 +74,7 @@ class Story:
     latency_ms: int  # the longest way of a request or an answer
     control_ms: int  # that of a control call
     lives: tuple[Life, ...] = field(factory=tuple)
+    mixed: bool = False  # every other row is of a resources server that cannot be captured
 
 
 moments = st.one_of(
@@ -87,6 +88,7 @@ faults = st.one_of(
     st.builds(Fault, st.just("run"), st.integers(1, 8), ways),
     st.builds(Fault, st.just("run"), st.integers(1, 8), st.sampled_from(["fails", "unwritten"])),
     st.builds(Fault, st.just("control"), st.integers(1, 60), ways),
+    st.builds(Fault, st.just("control"), st.integers(1, 60), st.sampled_from(["nonsense", "another's"])),
     st.builds(Fault, st.just("peer"), st.integers(1, 60), ways),
 )
 
@@ -120,5 +122,6 @@ stories = st.builds(
     tokens_per_s=st.sampled_from([2.0, 0.5, 10.0]),
     latency_ms=st.sampled_from([500, 20, 0]),
     control_ms=st.sampled_from([5, 0, 100]),
+    mixed=st.booleans(),
     lives=st.lists(lives(), min_size=1, max_size=3).map(tuple),
 )

@@ -1,0 +1,80 @@
+"""What requests, files and servers of a simulated run say, read for the oracle."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from fuzz.simulation.network import Request
+
+
+def kept_by(hooks):
+    """How much a participant keeps of any episode, by what it calls it."""
+    kept = {"marks": len(hooks.admission.marks), "restored": hooks.restored_pending()}
+    kept["works"] = len(hooks.admission.works)
+    match hooks.kind:
+        case "environment":
+            kept["under way"] = len(hooks.under_way)
+        case "model":
+            kept |= {"ledger": len(hooks.ledger._rows), "calls": len(hooks.calls.serving)}  # noqa: SLF001
+        case _:
+            kept["sessions"] = len(hooks)
+    return kept
+
+
+def records_in(place: Path):
+    manifest = json.loads((place / "manifest.json").read_bytes())
+    lines = json_lines((place / manifest["records"]["path"]).read_bytes())
+    return {(one["rollout_id"], one["attempt"]): one["state"] for one in lines}
+
+
+def latest_collection(checkpoints: Path):
+    """The folder that LATEST names, and what is collected there."""
+    latest = json.loads((checkpoints / "LATEST").read_bytes())
+    folder = checkpoints / f"ckpt-{latest['sequence']:06}"
+    return folder, json.loads((folder / "collection.json").read_bytes())
+
+
+def sequence_of_whole(checkpoints: Path):
+    """The number that LATEST names. Raises AssertionError where anything of that is another than was said."""
+    latest = json.loads((checkpoints / "LATEST").read_bytes())
+    folder, collection = latest_collection(checkpoints)
+    written = (folder / "collection.json").read_bytes()
+    assert hashlib.sha256(written).hexdigest() == latest["sha256"], "3: another collection.json"
+    for ref in collection["participants"]:
+        manifest = (folder / ref["manifest"]).read_bytes()
+        assert hashlib.sha256(manifest).hexdigest() == ref["sha256"], f"3: {ref}"
+        records = json.loads(manifest)["records"]
+        data = ((folder / ref["manifest"]).parent / records["path"]).read_bytes()
+        assert hashlib.sha256(data).hexdigest() == records["sha256"], f"3: {ref}"
+    return latest["sequence"]
+
+
+def key_of(line):
+    return line["_ng_task_index"], line["_ng_rollout_index"]
+
+
+def rollout_of(line):
+    return f"{line['_ng_task_index']}-{line['_ng_rollout_index']}"
+
+
+def answered_in(lines):
+    """Attempts that somebody has answered."""
+    ended = (line for line in lines if line.get("_ng_failure_class") != "agent_request_failed")
+    return {(rollout_of(line), line.get("_ng_attempt_index", 0)) for line in ended}
+
+
+def identity_of(body):
+    if "episode_id" in body:
+        return body["episode_id"]["rollout_id"], body["episode_id"]["attempt"]
+    rollout_id = body.get("_ng_rollout_id") or f"{body['_ng_task_index']}-{body['_ng_rollout_index']}"
+    return rollout_id, body.get("_ng_attempt_index", 0)
+
+
+def code_of(request: Request):
+    if request.status != 409:
+        return None
+    return json.loads(request.reply)["error"]["code"]
+
+
+def json_lines(data: bytes):
+    return [json.loads(line) for line in data.splitlines()]
