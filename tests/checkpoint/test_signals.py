@@ -28,6 +28,18 @@ async def test_handlers_are_put_back_but_usr1_kills_nobody_any_more():
     assert [signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT)] == before
 
 
+async def test_signals_that_somebody_blocked_are_blocked_again_afterwards():
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    try:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(listen_for_signals, Inbox(60, now=0))
+            assert signal.SIGHUP not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+            nursery.cancel_scope.cancel()
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == blocked | {signal.SIGHUP}
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
 async def test_usr1_term_and_int_are_heard_and_a_stop_is_a_stop_once():
     inbox = Inbox(60, now=0)
     async with trio.open_nursery() as nursery:

@@ -15,6 +15,7 @@ import trio
 import yaml
 from attrs import evolve
 
+from tests.processes.commands import until
 from tests.servers.wired import COUNTER_ROW
 from triocollect.config.settings import ServersConfig
 from triocollect.deployment import SOURCES, datasets, deploy, plan_for, processes, provisions, serve_all
@@ -235,6 +236,36 @@ async def test_a_head_that_dies_at_its_start_is_told_by_its_own_few_last_words(t
     assert first == "the environment server ended (exit code 3); its last words:"
     assert set(last) == {"x"}
     assert len(last) == processes.TOLD_BYTES
+
+
+STOPS_AS_ENVIRONMENT = """
+import os, signal, sys
+if "environment" in sys.orig_argv:
+    os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+def is_stopped(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_servers_that_are_still_starting_are_ended_by_a_signal(tmp_path, number):
+    (tmp_path / "sitecustomize.py").write_text(STOPS_AS_ENVIRONMENT)
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, env=environ) as serving:
+        try:
+            assert until(lambda: any(map(is_stopped, children_of(serving.pid))))
+            children = children_of(serving.pid)
+            serving.send_signal(number)
+            said, _ = serving.communicate(timeout=PATIENCE_S)
+        finally:
+            serving.kill()
+    assert (serving.returncode, said) == (0, b"")
+    assert not any(is_alive(child) for child in children)
 
 
 async def test_servers_that_never_answer_are_ended_when_the_time_is_up(tmp_path, monkeypatch):

@@ -1,6 +1,8 @@
 """The command as a process of its own, and the processes below it."""
 
 import contextlib
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -41,6 +43,15 @@ def alive(pids):
             if b"triocollect.servers" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 running.append(pid)
     return running
+
+
+def hung(run, name):
+    """Stop a server of the run in the middle of what it does; its process id."""
+    (server,) = [
+        child for child in alive(descendants(run.pid)) if name in Path(f"/proc/{child}/cmdline").read_text()
+    ]
+    os.kill(server, signal.SIGSTOP)
+    return server
 
 
 def until(holds, patience_s=60.0):

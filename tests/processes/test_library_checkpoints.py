@@ -2,6 +2,7 @@
 
 import pytest
 import trio
+import trio.testing
 
 import triocollect
 from triocollect.deployment import datasets
@@ -57,5 +58,5 @@ async def test_who_still_waits_for_a_checkpoint_of_a_run_that_is_left_is_told_so
                 answers.append(await run.checkpoint())
 
             asking.start_soon(ask)
-            await trio.sleep(0.1)
+            await trio.testing.wait_all_tasks_blocked()
     assert [answer.reason for answer in answers] == ["the run has ended"]

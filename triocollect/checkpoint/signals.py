@@ -20,12 +20,14 @@ async def listen_for_signals(
     Main thread only. A HUP that is ignored stays so: its user wants the run to outlive the terminal. None of
     them kills while the handlers change: trio delivers what came last to whatever was there before.
     Afterwards TERM, HUP and INT do what they did before, so that another run in this process can be told to
-    stop too; the program sees to its own exit code. USR1 stays ignored.
+    stop too, and whoever blocked them finds them blocked; the program sees to its own exit code. USR1 stays
+    ignored.
     """
     heard = [number for number in _STOPS if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, dispositions.nothing) for number in heard}
     usr1 = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     interrupt = signal.signal(signal.SIGINT, _every_one(inbox))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
         with trio.open_signal_receiver(*heard, signal.SIGUSR1) as arrivals:
             dispositions.let_through()
@@ -33,6 +35,7 @@ async def listen_for_signals(
             async for number in arrivals:
                 hear(inbox, number)
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         signal.signal(signal.SIGINT, interrupt)
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -62,6 +62,7 @@ def collect(resolved: Resolved) -> int:
 
     checkpoint = resolved.config.checkpoint
     report = trio.run(_collect, resolved.config)
+    dispositions.let_through()  # a Ctrl-C ends a report that nobody reads
     if isinstance(report, StoppedError):
         code = tell(report)
         return checkpoint.preempt_exit_code if checkpoint is not None and code is Exit.LEFT else code

@@ -26,18 +26,24 @@ async def serve_all(plan: Plan, on_ready: Callable[[str], None], grace_s: float 
     """Serve until SIGTERM or SIGINT; `on_ready` gets the head's base URL. Raises what `deploy` raises.
 
     Told to end while a collector is at work, the servers wait until it has cut what it stops with, or has
-    ended: at most `grace_s`, or until they are told again.
+    ended: at most `grace_s`, or until they are told again. While they are starting nobody can be at work.
     """
     failures: list[BaseException] = []
-    leave = trio.Event()
+    ready, leave = trio.Event(), trio.Event()
+
+    async def start() -> None:
+        on_ready(await nursery.start(_served, plan, leave, nursery.cancel_scope))
+        ready.set()
+
     try:
         async with trio.open_nursery() as nursery:
             with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as arrivals:
-                on_ready(await nursery.start(_served, plan, leave, nursery.cancel_scope))
+                nursery.start_soon(start)
                 await anext(arrivals)
-                leave.set()
-                with trio.move_on_after(grace_s):
-                    await anext(arrivals)
+                if ready.is_set():
+                    leave.set()
+                    with trio.move_on_after(grace_s):
+                        await anext(arrivals)
                 nursery.cancel_scope.cancel()
     except* TriocollectError as group:
         failures.extend(group.exceptions)
