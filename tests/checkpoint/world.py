@@ -247,6 +247,7 @@ class World:
             blocking=blocking,
             listener=self.events.append,
             clock=lambda: "2030-01-01T00:00:00Z",
+            moment=trio.current_time,
         )
         self.network.heard.clear()
         self.network.sent.clear()

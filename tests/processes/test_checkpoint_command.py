@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.processes.commands import embedded_run, lines_in, triocollect, until
+from tests.processes.commands import embedded_run, hung, lines_in, triocollect, until
 
 pytestmark = pytest.mark.processes
 
@@ -70,11 +70,16 @@ def test_a_collector_that_says_nothing_is_waited_for_no_longer_than_was_said(tmp
 
 
 def test_a_collector_that_stops_meanwhile_answers_with_the_checkpoint_it_stops_with(tmp_path, running):
+    agent = hung(running, "agent")
     running.send_signal(signal.SIGTERM)
-    code, out, err = ask(tmp_path / "ckpt")
-    running.wait(60)
-    assert code in {0, 4}, err  # it may have ended before it was asked
-    assert code == 4 or out.strip() == json.loads((tmp_path / "ckpt/LATEST").read_text())["checkpoint_id"]
+    asks = asking(tmp_path / "ckpt")
+    assert "was asked" in asks.stderr.readline()
+    os.kill(agent, signal.SIGCONT)
+    out, err = asks.communicate(timeout=120)
+    running.wait(120)
+    assert asks.returncode == 0, err
+    assert out.strip() == json.loads((tmp_path / "ckpt/LATEST").read_text())["checkpoint_id"]
+    assert "the run stops with it" in err
     code, out, err = ask(tmp_path / "ckpt")
     assert (code, out) == (4, "")
     assert "no collector is at work in" in err

@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from triocollect.checkpoint.directory import LOCK, PID, read_lock, read_outcomes, read_pid
 from triocollect.checkpoint.orders import nothing_tried
 from triocollect.errors import DamageError, RefusedError, StorageError
@@ -44,29 +46,41 @@ def ask(root: Path, timeout_s: float, tell: Callable[[Collector, float], None]) 
     """Ask for a checkpoint and wait for what comes of it; `tell` hears of every look, with seconds waited.
 
     One that had begun before does not count, as it may have been cut before: where one was under way another
-    one follows. Raises RefusedError where no collector is at work or none can be asked, StorageError.
+    one follows. What a run stops with counts always, as nothing is sent after it. Raises RefusedError where
+    no collector is at work or none can be asked, DamageError, StorageError.
     """
     with collector_in(root) as collector:
         _, offset = read_outcomes(root)
         asked = time.monotonic()
         with suppress(ProcessLookupError):
             collector.ask()
-        last: CheckpointOutcome | None = None
         while True:
             over = collector.ended(LOOK_S)
             outcomes, offset = read_outcomes(root, offset)
             waited = time.monotonic() - asked
-            for last in outcomes:
-                if sum(last.phases_s.values()) <= waited:
-                    return last
-            if over:  # a stop may have turned one that was under way into its own
+            for one in outcomes:
+                if one.stopped and one.published:
+                    return one
+                if one.began is not msgspec.UNSET and one.began >= asked:
+                    return one
+            if over:
                 return (
-                    last or nothing_tried("the collector ended, and nothing was in flight any more").outcome
+                    _stop_of(root, collector.pid)
+                    or nothing_tried("the collector ended and took none after it was asked").outcome
                 )
             if waited > timeout_s:
                 why = f"no word of the collector within {timeout_s:g} s; it may still publish one"
                 return nothing_tried(why).outcome
             tell(collector, waited)
+
+
+def _stop_of(root: Path, pid: int) -> CheckpointOutcome | None:
+    """What the collector that has just ended stopped with: it may have been cut before it was asked."""
+    lock, (outcomes, _) = read_lock(root), read_outcomes(root)
+    if lock is None or (lock.pid, lock.host) != (pid, os.uname().nodename):
+        return None
+    stops = [one for one in outcomes if one.stopped and one.epoch == lock.epoch]
+    return stops[-1] if stops else None
 
 
 @contextmanager

@@ -51,7 +51,7 @@ async def command(crew: Crew, inbox: Inbox) -> Ended:
     except BaseException:
         inbox.close(RUN_ENDED)
         raise
-    if inbox.owes_word:  # who asked by a signal waits for a line
+    if inbox.owes_word and ended.taken is None:  # who asked by a signal waits for a line; a stop has one
         await record(crew, nothing_tried(RUN_ENDED).outcome)
     inbox.close(RUN_ENDED)
     if ended.ending is not Ending.DONE:

@@ -16,7 +16,11 @@ from triocollect.protocol.manifests import CheckpointOutcome
 
 @frozen(kw_only=True)
 class Crew:
-    """The parts of a run that take its checkpoints. `clock` is the wall clock: UTC, ISO 8601."""
+    """The parts of a run that take its checkpoints.
+
+    `clock` is the wall clock: UTC, ISO 8601. `moment` is the host's monotonic clock in seconds, which whoever
+    asks from another process reads too.
+    """
 
     air: Airspace
     coordination: Coordination
@@ -31,6 +35,7 @@ class Crew:
     blocking: Blocking
     listener: Listener
     clock: Callable[[], str]
+    moment: Callable[[], float]
 
 
 class UnderWay:

@@ -46,7 +46,9 @@ async def record(crew: Crew, outcome: CheckpointOutcome) -> None:
     Without a deadline, as a thread's work cannot be left: only a hung disk makes it longer than a moment.
     """
     if outcome.ended is msgspec.UNSET:
-        outcome = msgspec.structs.replace(outcome, ended=crew.clock())
+        outcome = msgspec.structs.replace(
+            outcome, began=crew.moment(), ended=crew.clock(), epoch=crew.coordination.epoch
+        )
     with trio.CancelScope(shield=True):
         try:
             await crew.blocking(lambda: crew.record(outcome))
@@ -66,6 +68,7 @@ class _Taking:
     def __init__(self, crew: Crew, under_way: UnderWay) -> None:
         self._crew: Final = crew
         self._under_way: Final = under_way
+        self._began: Final = crew.moment()
         self._cutting: Final[Cutting] = crew.coordination.cutting()
         self._laps: Final = Laps()
         self._sequence = 0
@@ -231,6 +234,9 @@ class _Taking:
             reason=None if self._publication is not None else self._fault,
             phases_s=self._laps.seconds,
             ended=self._crew.clock(),
+            began=self._began,
+            epoch=self._crew.coordination.epoch,
+            stopped=self._under_way.is_stop or msgspec.UNSET,
         )
         if self._publication is None or self._collection is None:
             return self._nothing(outcome)

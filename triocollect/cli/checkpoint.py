@@ -69,6 +69,7 @@ def _words(outcome: CheckpointOutcome) -> str:
     return (
         f"checkpoint {outcome.checkpoint_id}: {rows(outcome.continued)} can be continued, with "
         f"{outcome.work_s:.0f} s of work behind them{anew}"
+        + ("; the run stops with it" if outcome.stopped else "")
     )
 
 

@@ -1,6 +1,7 @@
 """A run that owns its rows: it holds a directory, commands the servers, and continues what was cut."""
 
 import datetime as dt
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -175,6 +176,7 @@ class Taking:
             blocking=self._blocking,
             listener=self._tell,
             clock=lambda: dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+            moment=time.monotonic,
         )
 
     async def _restore(

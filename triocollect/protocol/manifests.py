@@ -131,7 +131,8 @@ class CheckpointOutcome(msgspec.Struct, frozen=True, kw_only=True):
     `undelivered`: policy calls under way at the cut, which a continuation makes again; not there where no
     model server counts them. `restarted_why`: so many of the restarted rows, by reason. `blockers`: what kept
     participants from being ready, where that was the reason. `ended`: UTC, ISO 8601. `lost_s`: seconds of
-    work of the restarted rows.
+    work of the restarted rows. `began`: seconds of the host's monotonic clock. `epoch`: the collector's that
+    tried. `stopped`: nothing was sent after it, as the run was to end.
     """
 
     operation: int
@@ -148,3 +149,6 @@ class CheckpointOutcome(msgspec.Struct, frozen=True, kw_only=True):
     blockers: tuple[Blocker, ...] | msgspec.UnsetType = msgspec.UNSET
     ended: str | msgspec.UnsetType = msgspec.UNSET
     lost_s: float | msgspec.UnsetType = msgspec.UNSET
+    began: float | msgspec.UnsetType = msgspec.UNSET
+    epoch: int | msgspec.UnsetType = msgspec.UNSET
+    stopped: bool | msgspec.UnsetType = msgspec.UNSET
