@@ -6,8 +6,9 @@ import pytest
 
 from fuzz.oracle import judge, uninterrupted
 from tests.processes.lives import Lives
-from triocollect.cli.verify import verify_run
 from triocollect.deployment import datasets
+from triocollect.reading.examining import verify_run
+from triocollect.reading.places import places
 
 pytestmark = pytest.mark.processes
 
@@ -44,7 +45,8 @@ def test_a_stopped_run_of_every_server_goes_on_with_the_cards_and_tables_it_had(
     life, words = lives.live()
     assert life.code == 0, words
     assert judge(lives.seen, wholes) == []
-    verified = verify_run(tmp_path / "cut", effects=tmp_path / "cut/accounts")
+    cut = tmp_path / "cut"
+    verified = verify_run(places(cut), cut, cut / "accounts")
     assert verified.holds
     assert verified.account.results == 3 * len(GAMES)
     assert verified.account.continued > 0
