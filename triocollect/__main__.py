@@ -26,8 +26,12 @@ def program() -> int:
     """The whole process: one command, and nothing that a signal can do to it afterwards."""
     _keep_signals()
     dispositions.stay_alive()
-    code = main()
-    dispositions.hear_no_more()
+    code = _INTERRUPTED
+    try:
+        code = main()
+        dispositions.hear_no_more()
+    except KeyboardInterrupt:  # between the two, or while one before it was being told
+        dispositions.hear_no_more()
     return code
 
 

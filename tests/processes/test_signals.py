@@ -178,3 +178,23 @@ def test_two_ctrl_cs_right_after_each_other_leave_at_once(tmp_path, running):
     words_of(run)
     assert run.returncode == 130
     assert not (tmp_path / "ckpt/LATEST").exists()
+
+
+@pytest.mark.parametrize(
+    ("storm", "code"),
+    [((signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1), 75), ((*STOPS, signal.SIGUSR1), 130)],
+    ids=["without ctrl-c", "all four"],
+)
+def test_a_storm_of_signals_until_the_process_has_ended_changes_no_exit_code(tmp_path, storm, code, running):
+    running.append(run := controlled(tmp_path, "--grace", "2"))
+    assert flying(tmp_path)
+    hung(run, "agent")  # so that the stop is still under way when the second Ctrl-C comes
+    deadline = time.monotonic() + 120
+    while run.poll() is None and time.monotonic() < deadline:
+        for number in storm:
+            run.send_signal(number)
+        time.sleep(0.005)
+    run.kill()
+    _, words = run.communicate()
+    assert run.returncode == code, words.decode()
+    assert b"Traceback" not in words
