@@ -19,6 +19,7 @@ class Lives:
 
     def __init__(self, folder, *, data=None, rows=20, tokens_per_s=None):
         self.folder, self.pid_file = folder, folder / "ckpt/collector.pid"
+        self.acknowledged = []  # capture keys, of the life that is or was last
         self._witness = Witness(folder)
         self._environment = {**os.environ, "TRIOCOLLECT_EFFECTS_DIR": str(folder / "accounts")}
         if tokens_per_s is not None:
@@ -32,18 +33,18 @@ class Lives:
         """What the witness saw, life by life."""
         return self._witness.lives
 
-    def live(self, act=lambda _: None, *, dies_at=None):
+    def live(self, act=lambda _: None, *, dies_at=None, program=(sys.executable, "-m", "triocollect")):
         """One life, in which `act` may signal the process; what it left, and its words.
 
-        `dies_at`: see mortal.py.
+        `dies_at`: see mortal.py. `program`: what to run instead of the command.
         """
-        program = ["-m", "triocollect"] if dies_at is None else [MORTAL, str(dies_at)]
+        program = program if dies_at is None else (sys.executable, MORTAL, str(dies_at))
         read_end, write_end = os.pipe()
-        acknowledged = []
+        acknowledged = self.acknowledged = []
         listener = threading.Thread(target=_listen, args=(read_end, acknowledged))
         listener.start()
         run = subprocess.Popen(
-            [sys.executable, *program, *self._words],
+            [*program, *self._words],
             env={**self._environment, "TRIOCOLLECT_ACK_FD": str(write_end)},
             pass_fds=[write_end],
             stdin=subprocess.DEVNULL,
@@ -85,9 +86,18 @@ class Lives:
         return [process for process in Path("/proc").glob("[0-9]*") if _serves(process, mark)]
 
 
+def broken(life, published=0):
+    """The promises that a life did not keep; `published`: the number that a checkpoint was said to have."""
+    written = {line.capture_key for line in (*life.lines, *life.failures)}
+    latest = 0 if life.checkpoint is None else life.checkpoint.sequence
+    lost = [f"{key} was acknowledged, and is lost" for key in sorted(life.acknowledged - written)]
+    return [*lost, *life.faults, *[f"{published} was published, not {latest}"] * (latest < published)]
+
+
 def _listen(read_end, acknowledged):
     with os.fdopen(read_end) as lines:
-        acknowledged.extend(line.strip() for line in lines)
+        for line in lines:
+            acknowledged.append(line.strip())
 
 
 def _serves(process, mark):
