@@ -114,6 +114,16 @@ def test_a_log_that_cannot_be_read_stops_nobody(path):
     assert str(path) in sent.faults[0]
 
 
+@pytest.mark.parametrize("head", [b"", b"\0" * 40 + b"\n", b"{}\n"])
+def test_who_has_left_a_log_without_its_header_may_have_sent_every_row(path, head):
+    path.write_bytes(head)
+    assert read(path).next_attempt("never named") == 1
+    path.write_bytes(head + b"{}\n" + b'{"r":"0-0","a":4}\n')
+    sent = read(path)
+    assert [sent.next_attempt(name) for name in ("0-0", "never named")] == [5, 5]
+    assert any("has no header" in fault for fault in sent.faults)
+
+
 def test_a_damaged_line_is_named_and_what_it_may_have_said_is_not_used_again(path):
     log = start(path)
     for task in range(3):

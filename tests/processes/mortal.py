@@ -1,7 +1,8 @@
 """`python mortal.py K run …`: the command, killed before its K-th change of names on the way to a publish.
 
-Changes are counted from the making of a checkpoint's folder on. Those of names are all that a kill can tell
-apart: what was written and not yet synced outlives the process as well as what was. Servers are not mortal.
+Changes are counted from the making of a checkpoint's folder on; with a K below 0 from the start on. Those of
+names are all that a kill can tell apart: what was written and not yet synced outlives the process as well as
+what was. Servers are not mortal.
 """
 
 import os
@@ -15,7 +16,7 @@ class Death:
     """Comes before the `at`-th change."""
 
     def __init__(self, at):
-        self._left, self._began = at, False
+        self._left, self._began = abs(at), at < 0
 
     def precede(self, name):
         change = getattr(os, name)

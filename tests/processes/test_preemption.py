@@ -118,3 +118,15 @@ def test_rows_that_were_played_again_are_not_equal_to_rows_that_went_on(tmp_path
     violations = judge(lives.seen, wholes)
     assert any("the seed changed: begun anew after" in what for what in violations), violations
     assert any("calls are more than" in what for what in violations), violations
+
+
+def test_a_restart_that_is_killed_on_its_way_again_and_again_continues_what_the_stop_cut(tmp_path, wholes):
+    lives = Lives(tmp_path, tokens_per_s=TOKENS_PER_S)
+    life, _ = lives.live(lives.after(20, signalled(signal.SIGTERM)))
+    assert life.code == 75
+    for step in (4, 5, 6):  # the run file, the epoch, the dispatch log
+        life, words = lives.live(dies_at=-step)
+        assert life.code == -signal.SIGKILL, words
+    life, words = lives.live()
+    assert life.code == 0, words
+    assert judge(lives.seen, wholes) == []
