@@ -1,7 +1,8 @@
-"""Trio tests without a plugin, simulated time, hypothesis profiles, and what CI may not skip."""
+"""Trio tests without a plugin, simulated time, signals as in a terminal, and what CI may not skip."""
 
 import inspect
 import os
+import signal
 from collections.abc import Callable, Generator, Iterator
 from typing import Final
 
@@ -15,6 +16,13 @@ NEVER_SKIPPED_IN_CI: Final = ("slurm", "root")
 hypothesis.settings.register_profile("ci", derandomize=True, max_examples=200, deadline=None)
 hypothesis.settings.register_profile("dev", deadline=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _ctrl_c_is_heard() -> None:
+    """Whoever starts tests in the background has INT ignored, and every process that we start with it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
