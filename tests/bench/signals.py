@@ -56,32 +56,29 @@ def _ours(signals: int) -> Figures:
         scratch() as folder,
         _talking([PYTHON, "-m", "tests.bench.telling", str(folder)], tokens_per_s=0.1) as process,
     ):
-        assert process.stdout is not None
-        _await(process.stdout, "RowSent")
-        delays = []
-        for _ in range(signals):
-            time.sleep(_REST_S)
-            began = time.perf_counter()
-            process.send_signal(signal.SIGUSR1)
-            _await(process.stdout, "CheckpointStarted")
-            delays.append(time.perf_counter() - began)
-            _await(process.stdout, "CheckpointEnded")
-        return _spread(delays)
+        return _delays(process, signals, "RowSent", "CheckpointStarted", "CheckpointEnded")
 
 
 def _peer(signals: int) -> Figures:
     command = [PYTHON, "-m", "tests.bench.peers.bare_receiver"]
     with _talking(command) as process:
-        assert process.stdout is not None
-        _await(process.stdout, "listening")
-        delays = []
-        for _ in range(signals):
-            time.sleep(_REST_S)
-            began = time.perf_counter()
-            process.send_signal(signal.SIGUSR1)
-            _await(process.stdout, "heard")
-            delays.append(time.perf_counter() - began)
-        return _spread(delays)
+        return _delays(process, signals, "listening", "heard")
+
+
+def _delays(process: "subprocess.Popen[str]", signals: int, ready: str, heard: str, *done: str) -> Figures:
+    """From each USR1 to the line `heard`; `done` is waited for before the next."""
+    assert process.stdout is not None
+    _await(process.stdout, ready)
+    delays = []
+    for _ in range(signals):
+        time.sleep(_REST_S)
+        began = time.perf_counter()
+        process.send_signal(signal.SIGUSR1)
+        _await(process.stdout, heard)
+        delays.append(time.perf_counter() - began)
+        for line in done:
+            _await(process.stdout, line)
+    return _spread(delays)
 
 
 def _spread(delays: Sequence[float]) -> Figures:

@@ -3,7 +3,7 @@
 Only names that are ours in every letter, and never what LATEST names. Whoever removes it holds the lock.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -38,11 +38,22 @@ class Rubbish:
     note: str | None = None
 
 
-def rubbish_in(root: Path) -> Rubbish:
-    """Look; reads every byte of the checkpoints that may have to stay. Raises StorageError."""
+def _is_whole(folder: Path) -> bool:
+    try:
+        read_whole(folder)
+    except DamageError:
+        return False
+    return True
+
+
+def rubbish_in(root: Path, is_whole: Callable[[Path], bool] = _is_whole) -> Rubbish:
+    """Look. Raises StorageError.
+
+    `is_whole`: of a checkpoint's folder that may have to stay, for who knows; else every byte of it is read.
+    """
     folders = checkpoint_folders(root)
     latest = _latest(root)
-    needed, note = _needed(folders, latest), None
+    needed, note = _needed(folders, latest, is_whole), None
     if not read_dispatched(root / DISPATCHED, keep=lambda _: False).complete:
         named = {number for number, folder in folders.items() if (folder / COLLECTION).is_file()}
         if named - needed:
@@ -67,23 +78,15 @@ def _latest(root: Path) -> int | None:
     return None if latest is None else latest.sequence
 
 
-def _needed(folders: dict[int, Path], latest: int | None) -> set[int]:
+def _needed(folders: dict[int, Path], latest: int | None, is_whole: Callable[[Path], bool]) -> set[int]:
     """What LATEST names, whole or not, and the newest whole one below it; else the two newest whole ones."""
     needed = set[int]() if latest is None else {latest}
     for number in sorted(folders, reverse=True):
         if len(needed) == _KEPT:
             break
-        if (latest is None or number < latest) and _is_whole(folders[number]):
+        if (latest is None or number < latest) and is_whole(folders[number]):
             needed.add(number)
     return needed
-
-
-def _is_whole(folder: Path) -> bool:
-    try:
-        read_whole(folder)
-    except DamageError:
-        return False
-    return True
 
 
 def _rests(root: Path, latest: int) -> Iterator[Path]:

@@ -44,7 +44,9 @@ def facts_of_kept(
         says="every participant committed once: one manifest, one file of records",
         faults=tuple(fault for one in whole for fault in _extra(one))[:NAMED],
     )
-    says, found = "nothing lies there that no start needs", rubbish_in(root)
+    known = {one.folder.name for one in whole}  # every byte of them was read for that
+    says = "nothing lies there that no start needs"
+    found = rubbish_in(root, lambda folder: folder.name in known)
     names = [one.name for one in (*found.folders, *found.rests)]
     why = f"{root}: {', '.join(names[:NAMED])}: left by a death or not pruned; triocollect gc removes it"
     yield Fact(name="pruned", says=says, open=(why,) if names and not at_work else ())
