@@ -1,0 +1,33 @@
+"""What can be explored: a table of commands, each a function that gets options and a tally."""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from attrs import frozen
+
+from fuzz.tally import Tally
+
+
+@frozen
+class Options:
+    """What every command takes. `replay`: what a violation named, as the command itself wrote it."""
+
+    seconds: float
+    seed: int
+    jobs: int = 2
+    replay: str | None = None
+
+
+Explore: TypeAlias = Callable[[Options, Tally], None]
+
+
+@frozen
+class Command:
+    """One row of the table. `where`: "module:function", imported when it is asked for."""
+
+    where: str
+    what: str
+    seconds: float
+
+
+COMMANDS: Final[dict[str, Command]] = {}

@@ -1,0 +1,41 @@
+"""What holds for every run, by number; a check that fails says which, and each planted flaw does too."""
+
+from typing import Final, NoReturn
+
+INVARIANTS: Final = {
+    1: "a row that has a result is not played again; one result each, and at a complete end exactly one",
+    2: "attempts of a rollout rise, and none is sent twice unless nothing ran",
+    3: "LATEST is absent or names something whole, never goes back, and stays as it is without a publish",
+    4: "after a prune: two checkpoints at most, no leavings of ours, foreign files untouched",
+    5: "while a checkpoint is open no row starts and nothing is retired; afterwards the gate is open",
+    6: "continued = in the scope, exported by an environment, and still in flight or restored",
+    7: "no later attempt is sent before the unanswered one is retired; a row that replied never is",
+    8: "with no operation open everyone is open, otherwise within the lease",
+    9: "two commits of one operation write the same; nothing of it appears after its resume",
+    10: "every kept checkpoint restores; a failed restore leaves nothing, and its attempts refused",
+    11: "no response twice; no call again that the boundary contains; no more calls than that costs",
+    12: "no effect recorded before a cut happens again in its continuation, and none is missing",
+    13: "a continued rollout ends as one that nobody interrupted; its records are of one instant",
+    14: "TERM ends the run within its grace, from every state; no directory, no checkpoint parts",
+    15: "a death at any file operation leaves what a rerun continues; finished + failed + left adds up",
+    16: "nothing of a finished and forgotten row is kept anywhere",
+}
+
+
+class BrokenError(AssertionError):
+    """An invariant does not hold."""
+
+    def __init__(self, number: int, what: str) -> None:
+        super().__init__(f"invariant {number} is broken: {what}\n({INVARIANTS[number]})")
+        self.number: Final = number
+
+
+def broken(number: int, what: str) -> NoReturn:
+    """Say that invariant `number` does not hold, and what was seen. Raises BrokenError."""
+    raise BrokenError(number, what)
+
+
+def holds(number: int, condition: object, what: str) -> None:
+    """Raises BrokenError where the condition is false. `what`: what was seen then."""
+    if not condition:
+        broken(number, what)

@@ -1,0 +1,55 @@
+"""The sum of all faults by kind, with the share of each and how many different ends each kind had."""
+
+from collections import Counter, defaultdict
+from typing import Final
+
+from fuzz.tally import Account, kept
+
+MOST_OF_PARSERS: Final = (
+    0.2  # mutated files are cheap; more of them would hide how few of the others there are
+)
+_PARSER_COMMAND: Final = "files"
+_DIGEST_BYTES: Final = 8
+
+
+def report(accounts: list[Account]) -> str:
+    """The table, and below it what a reader has to know: the sum, the parsers' share, the violations."""
+    digests: defaultdict[str, set[bytes]] = defaultdict(set)
+    injected: Counter[str] = Counter()
+    outcomes: defaultdict[str, set[str]] = defaultdict(set)
+    for account in accounts:
+        for name, kind in account.kinds.items():
+            title = f"{account.command}: {name}"
+            injected[title] += kind.injected
+            digests[title].update(
+                kind.digests[at : at + _DIGEST_BYTES] for at in range(0, len(kind.digests), _DIGEST_BYTES)
+            )
+            outcomes[title].update(kind.outcomes)
+    total = sum(map(len, digests.values()))
+    parsers = sum(len(digests[name]) for name in digests if name.startswith(f"{_PARSER_COMMAND}:"))
+    lines = [f"{'kind':<52} {'injected':>10} {'distinct':>10} {'ends':>5}"]
+    lines += [
+        f"{name:<52} {injected[name]:>10,} {len(digests[name]):>10,} {len(outcomes[name]):>5}"
+        for name in sorted(digests)
+    ]
+    violations = [words for account in accounts for words in account.violations]
+    explored, seconds = sum(each.explored for each in accounts), sum(each.seconds for each in accounts)
+    share = parsers / total if total else 0.0
+    lines += [
+        f"{'all':<52} {sum(injected.values()):>10,} {total:>10,}",
+        f"mutated files: {share:.1%} of the distinct ones (at most {MOST_OF_PARSERS:.0%})",
+        f"explored {explored:,} in {seconds:,.0f} s of work",
+        f"violations: {len(violations)}",
+        *violations,
+    ]
+    return "\n".join(lines)
+
+
+def show() -> int:
+    """Print it. 1 where something was violated or nothing was kept."""
+    accounts = kept()
+    if not accounts:
+        print("nothing is kept in .fuzz: run a command first, `python -m fuzz --help` names them")
+        return 1
+    print(report(accounts))
+    return int(any(account.violations for account in accounts))

@@ -1,0 +1,97 @@
+"""How many faults were injected, how many of them differ, and what became of them.
+
+A fault is one (kind, place, scenario): what was done, where in the run, to which run. Each is kept as eight
+bytes of its digest, so that a million fit in a file of eight megabytes and a fault that is injected twice, by
+one command or two, counts once.
+"""
+
+import hashlib
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+FOLDER: Final = Path(".fuzz")
+_DIGEST_BYTES: Final = 8
+
+
+class Kind(msgspec.Struct):
+    """All faults of one kind. `digests`: eight bytes for each that differs; `outcomes`: how often."""
+
+    injected: int
+    digests: bytes
+    outcomes: dict[str, int]
+
+
+class Account(msgspec.Struct):
+    """What a command did. `explored`: whole schedules, states or files; `violations`: what broke."""
+
+    command: str
+    seed: int
+    explored: int
+    seconds: float
+    kinds: dict[str, Kind]
+    violations: list[str]
+
+
+class Tally:
+    """Counts while a command works; several processes each have one, and one of them takes the others in."""
+
+    def __init__(self, command: str, seed: int) -> None:
+        self.command, self.seed = command, seed
+        self.explored = 0
+        self.violations: list[str] = []
+        self._began = time.monotonic()
+        self._injected: Counter[str] = Counter()
+        self._digests: defaultdict[str, set[bytes]] = defaultdict(set)
+        self._outcomes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+    def fault(self, kind: str, place: str, scenario: str, outcome: str) -> None:
+        """Count one that was really injected. `outcome`: what became of it, one of a few."""
+        told = hashlib.blake2b(f"{kind}\0{place}\0{scenario}".encode(), digest_size=_DIGEST_BYTES)
+        self._injected[kind] += 1
+        self._digests[kind].add(told.digest())
+        self._outcomes[kind][outcome] += 1
+
+    def violation(self, what: str, replay: str) -> None:
+        """What broke, and the command that shows it again."""
+        self.violations.append(f"{what}\nto see it again: {replay}")
+
+    def take_in(self, account: Account) -> None:
+        """Add what another process counted."""
+        self.explored += account.explored
+        self.violations += account.violations
+        for name, kind in account.kinds.items():
+            self._injected[name] += kind.injected
+            self._digests[name].update(_split(kind.digests))
+            self._outcomes[name].update(kind.outcomes)
+
+    def account(self) -> Account:
+        """What was counted until now."""
+        kinds = {
+            name: Kind(count, b"".join(sorted(self._digests[name])), dict(self._outcomes[name]))
+            for name, count in sorted(self._injected.items())
+        }
+        seconds = round(time.monotonic() - self._began, 3)
+        return Account(self.command, self.seed, self.explored, seconds, kinds, self.violations)
+
+
+def _split(digests: bytes) -> Iterable[bytes]:
+    return (digests[at : at + _DIGEST_BYTES] for at in range(0, len(digests), _DIGEST_BYTES))
+
+
+def keep(account: Account, folder: Path = FOLDER) -> Path:
+    """Write it down for `report`; one file for each command and seed, the latest."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{account.command}-{account.seed}.msgpack"
+    path.write_bytes(msgspec.msgpack.encode(account))
+    return path
+
+
+def kept(folder: Path = FOLDER) -> list[Account]:
+    """All that were written down."""
+    paths = sorted(folder.glob("*.msgpack"))
+    return [msgspec.msgpack.decode(path.read_bytes(), type=Account) for path in paths]
