@@ -14,7 +14,7 @@ from triocollect.rows.codec import decode_object
 from triocollect.rows.expand import Expansion
 from triocollect.rows.layout import InOrder, Interleaved, Layout
 from triocollect.rows.notes import notes_of
-from triocollect.rows.problems import Place, Problems
+from triocollect.rows.problems import Problems, RowPlace
 from triocollect.rows.prompt import load_prompt
 from triocollect.rows.skills import load_skills
 from triocollect.rows.source import MAX_LINE_BYTES, READ_BYTES, Source
@@ -98,7 +98,7 @@ def _write(source: Source, expansion: Expansion, layout: Layout, limit: int | No
             expand(row, source.line, digest, add)
         except UsageError as fault:
             kept = refusals if isinstance(fault, ConfigError) else problems
-            kept.add(str(fault), Place(source.line, source.offset, number))
+            kept.add(str(fault), RowPlace(source.line, source.offset, number))
             if kept.full:
                 break
     problems.raise_any()

@@ -7,7 +7,7 @@ from triocollect.errors import InputError
 _NAMED: Final = 20  # places of one problem, and problems, that are said one by one
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """Where a row is in its file."""
 
     line: int  # physical, from 1
@@ -15,14 +15,14 @@ class Place(NamedTuple):
     row: int  # among the rows, from 0: Gym's number
 
 
-class _Places:
+class _RowPlaces:
     """Where one problem shows: the first places, and how many there are."""
 
     def __init__(self) -> None:
-        self.first: Final[list[Place]] = []
+        self.first: Final[list[RowPlace]] = []
         self.count = 0
 
-    def add(self, place: Place) -> None:
+    def add(self, place: RowPlace) -> None:
         self.count += 1
         if len(self.first) < _NAMED:
             self.first.append(place)
@@ -43,11 +43,11 @@ class Problems:
 
     def __init__(self, path: str) -> None:
         self._path: Final = path
-        self._places: Final[dict[str, _Places]] = {}
+        self._places: Final[dict[str, _RowPlaces]] = {}
 
-    def add(self, problem: str, place: Place) -> None:
+    def add(self, problem: str, place: RowPlace) -> None:
         """One more row has this problem, which is a sentence that says what to do."""
-        self._places.setdefault(problem, _Places()).add(place)
+        self._places.setdefault(problem, _RowPlaces()).add(place)
 
     @property
     def full(self) -> bool:
