@@ -18,7 +18,7 @@ async def inline(work):
     work()
 
 
-class Place:
+class RunFolder:
     """A folder with an input and an output."""
 
     def __init__(self, folder: Path, rows: int = 4, **fields):

@@ -2,13 +2,13 @@
 
 from attrs import evolve
 
-from tests.collector.runs import Place as Folder
+from tests.collector.runs import RunFolder
 from triocollect.checkpoint.directory import DISPATCHED
 from triocollect.checkpoint.dispatch_log import start_dispatched
 from triocollect.checkpoint.sent import Sent
 from triocollect.checkpoint.store import Store
 from triocollect.collector.history import history_of
-from triocollect.collector.set_out import Place, set_out
+from triocollect.collector.set_out import OwnStore, set_out
 from triocollect.config import CheckpointConfig
 from triocollect.durable import AppendFile
 from triocollect.protocol.manifests import DispatchHeader
@@ -18,12 +18,12 @@ RESULT = '{"_ng_task_index":0,"_ng_rollout_index":0,"reward":1.0}\n'
 
 def started(folder, run):
     """What comes of a start with the checkpoint directory of that id, and what it says."""
-    config, told, place = folder.config(), [], None
+    config, told, own = folder.config(), [], None
     if run is not None:
         config = evolve(config, checkpoint=CheckpointConfig(dir=folder.folder / run))
-        place = Place(Store(folder.folder / run), run)
+        own = OwnStore(Store(folder.folder / run), run)
     output = AppendFile(folder.output)
-    outset = set_out(config, output, None, told.append, place)
+    outset = set_out(config, output, None, told.append, own)
     assert outset is not None
     outset.sinks.close()
     folder.output.write_text(RESULT)
@@ -31,7 +31,7 @@ def started(folder, run):
 
 
 def test_rows_are_continued_from_the_directory_that_the_output_used_last(tmp_path):
-    folder = Folder(tmp_path)
+    folder = RunFolder(tmp_path)
     assert started(folder, "a")[0].owns_checkpoints
     again, words = started(folder, "a")
     assert again.resumed
@@ -45,7 +45,7 @@ def test_rows_are_continued_from_the_directory_that_the_output_used_last(tmp_pat
 
 
 def test_an_output_that_lost_its_run_file_is_known_again_by_its_directory_and_a_new_one_is_not(tmp_path):
-    folder = Folder(tmp_path)
+    folder = RunFolder(tmp_path)
     first, _ = started(folder, "a")
     header = DispatchHeader("a", 1, 0, reserved=0, output=first.run_file.run)
     (tmp_path / "a").mkdir()
@@ -58,7 +58,7 @@ def test_an_output_that_lost_its_run_file_is_known_again_by_its_directory_and_a_
 
 
 def test_where_the_log_is_lost_every_row_that_is_left_may_have_been_sent(tmp_path):
-    folder = Folder(tmp_path)
+    folder = RunFolder(tmp_path)
     started(folder, None)
     outset, _ = started(folder, None)
     lost = Sent(header=None, attempts={}, floor=3, complete=False)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import trio
 
-from tests.collector.runs import Place, rewarded
+from tests.collector.runs import RunFolder, rewarded
 from triocollect import errors
 from triocollect.protocol.files import RunFile
 
@@ -38,7 +38,7 @@ async def refused(place, error, **settings):
 
 
 async def test_a_fresh_run_over_rows_is_refused_unless_it_may_delete_them(tmp_path):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     await halfway(place)
     said = await refused(place, errors.WouldOverwriteError, output={"resume": "never"})
     assert "--overwrite" in said
@@ -48,7 +48,7 @@ async def test_a_fresh_run_over_rows_is_refused_unless_it_may_delete_them(tmp_pa
 
 
 async def test_a_fresh_run_counts_no_failure_of_an_earlier_one(tmp_path):
-    place, attempts = Place(tmp_path, rows=1), []
+    place, attempts = RunFolder(tmp_path, rows=1), []
 
     async def failing(row, attempt):
         attempts.append(attempt)
@@ -61,7 +61,7 @@ async def test_a_fresh_run_counts_no_failure_of_an_earlier_one(tmp_path):
 
 
 async def test_a_resume_of_nothing_is_refused_and_leaves_nothing(tmp_path):
-    said = await refused(Place(tmp_path), errors.NothingToResumeError, output={"resume": "must"})
+    said = await refused(RunFolder(tmp_path), errors.NothingToResumeError, output={"resume": "must"})
     assert "nothing to resume" in said
 
 
@@ -75,7 +75,7 @@ async def test_a_resume_of_nothing_is_refused_and_leaves_nothing(tmp_path):
     ],
 )
 async def test_a_changed_setting_is_refused_by_name_until_it_is_accepted(tmp_path, field, rows):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     done = await halfway(place)
     said = await refused(place, errors.DriftError, rows=rows)
     assert field in said
@@ -87,7 +87,7 @@ async def test_a_changed_setting_is_refused_by_name_until_it_is_accepted(tmp_pat
 
 
 async def test_rows_that_are_taken_all_the_same_carry_the_drift(tmp_path):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     await halfway(place)
     (tmp_path / "out_run.json").unlink()
     place.write_rows([{"prompt": f"q{n}"} for n in range(4)])
@@ -101,21 +101,21 @@ async def test_rows_that_are_taken_all_the_same_carry_the_drift(tmp_path):
 
 
 async def test_a_changed_input_is_refused(tmp_path):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     await halfway(place)
     place.write_rows([{"prompt": f"q{n}"} for n in range(4)])
     assert "input" in await refused(place, errors.DriftError)
 
 
 async def test_what_cannot_change_a_result_is_no_drift(tmp_path):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     await halfway(place, concurrency=3)
     assert (await place.collect(rewarded, concurrency=1, row_timeout_s=9)).succeeded == 4
 
 
 @pytest.mark.parametrize("keep", [0, 1, 100, -1])
 async def test_a_cut_materialised_file_is_rebuilt(tmp_path, keep):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     whole = (await halfway(place))["out_materialized_inputs.jsonl"]
     (tmp_path / "out_materialized_inputs.jsonl").write_bytes(whole[:keep])
     assert (await place.collect(rewarded)).succeeded == 4
@@ -124,7 +124,7 @@ async def test_a_cut_materialised_file_is_rebuilt(tmp_path, keep):
 
 @pytest.mark.parametrize("damage", [b"", b"\0" * 200, b'{"run":1}', b"[" * 5000])
 async def test_a_damaged_run_file_is_no_reason_to_fail_for_ever(tmp_path, damage):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     await halfway(place)
     (tmp_path / "out_run.json").write_bytes(damage)
     report = await place.collect(rewarded)
@@ -134,7 +134,7 @@ async def test_a_damaged_run_file_is_no_reason_to_fail_for_ever(tmp_path, damage
 
 
 async def test_a_run_that_gym_began_is_continued(tmp_path):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     await halfway(place)
     (tmp_path / "out_run.json").unlink()
     report = await place.collect(rewarded)
@@ -142,7 +142,7 @@ async def test_a_run_that_gym_began_is_continued(tmp_path):
 
 
 async def test_rows_that_gym_numbered_otherwise_are_refused_with_the_option_that_helps(tmp_path):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     row = json.dumps(place.row({"prompt": "p0"}))
     place.input.write_text(f"{row}\n{row}")  # Gym counts the last line as another task: it has no newline
     await halfway(place, rows={"gym_task_numbering": True})
@@ -152,7 +152,7 @@ async def test_rows_that_gym_numbered_otherwise_are_refused_with_the_option_that
 
 
 async def test_rows_that_the_input_does_not_have_are_told_and_left_alone(tmp_path):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     done = await halfway(place)
     strange = b'{"reward":1.0,"_ng_task_index":77,"_ng_rollout_index":0}\n'
     place.output.write_bytes(done["out.jsonl"] + strange)
@@ -163,7 +163,7 @@ async def test_rows_that_the_input_does_not_have_are_told_and_left_alone(tmp_pat
 
 
 async def test_a_bad_row_is_refused_before_anything_of_an_earlier_run_is_touched(tmp_path):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     await halfway(place)
     place.input.write_text(place.input.read_text() + "[]\n")
     said = await refused(place, errors.InputError, output={"resume": "never", "overwrite": True})
@@ -181,7 +181,7 @@ sys.stdin.read()
 
 @pytest.mark.processes
 async def test_a_second_collector_is_refused_by_name_and_changes_no_byte(tmp_path):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     await halfway(place)
     command = [sys.executable, "-c", HOLDER, str(place.output)]
     with subprocess.Popen(  # noqa: ASYNC220  # the holder is no task of ours
@@ -198,7 +198,7 @@ async def test_a_second_collector_is_refused_by_name_and_changes_no_byte(tmp_pat
 
 @pytest.mark.parametrize(("make", "what"), [(os.mkfifo, "a pipe"), (os.mkdir, "a folder")])
 async def test_an_output_that_can_be_no_file_is_the_users_mistake(tmp_path, make, what):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     make(place.output)
     said = await refused(place, errors.UsageError)
     assert said == f"--output: {place.output} is {what}, not a file; name another file"

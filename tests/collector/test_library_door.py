@@ -7,7 +7,7 @@ import pytest
 import trio
 
 import triocollect
-from tests.collector.runs import Place, rewarded
+from tests.collector.runs import RunFolder, rewarded
 from triocollect.errors import UsageError, WouldOverwriteError
 
 
@@ -20,7 +20,7 @@ async def at_once(row, attempt):
 
 
 async def test_results_come_after_they_are_written_and_the_report_at_the_end(tmp_path):
-    place, seen = Place(tmp_path), []
+    place, seen = RunFolder(tmp_path), []
     async with triocollect.running(config_of(place), dispatch=at_once) as run:
         async for result in run:
             assert list(result.key) in [
@@ -34,7 +34,7 @@ async def test_results_come_after_they_are_written_and_the_report_at_the_end(tmp
 
 
 async def test_a_run_that_is_left_early_can_be_continued(tmp_path):
-    place = Place(tmp_path, rows=40)
+    place = RunFolder(tmp_path, rows=40)
     async with triocollect.running(config_of(place, concurrency=2), dispatch=at_once) as run:
         await anext(aiter(run))
     assert run.report is None
@@ -46,7 +46,7 @@ async def test_a_run_that_is_left_early_can_be_continued(tmp_path):
 
 async def test_an_exception_of_the_block_comes_out_as_it_is(tmp_path):
     async def block():
-        async with triocollect.running(config_of(Place(tmp_path)), dispatch=at_once) as run:
+        async with triocollect.running(config_of(RunFolder(tmp_path)), dispatch=at_once) as run:
             async for _ in run:
                 raise ExceptionGroup("mine", [LookupError("a"), UsageError("b")])
 
@@ -56,7 +56,7 @@ async def test_an_exception_of_the_block_comes_out_as_it_is(tmp_path):
 
 
 async def test_a_refusal_is_raised_plain(tmp_path):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     await triocollect.collect(config_of(place), dispatch=at_once)
     with pytest.raises(WouldOverwriteError):
         await triocollect.collect(config_of(place), dispatch=at_once)
@@ -70,20 +70,20 @@ async def test_a_refusal_is_raised_plain(tmp_path):
 
 
 async def test_on_result_hears_of_every_row(tmp_path):
-    place, heard = Place(tmp_path), []
+    place, heard = RunFolder(tmp_path), []
     await triocollect.collect(config_of(place), dispatch=at_once, on_result=heard.append)
     assert sorted(result.key for result in heard) == [(n, 0) for n in range(4)]
 
 
 async def test_a_checkpoint_of_a_run_without_a_directory_is_refused_in_words(tmp_path):
-    async with triocollect.running(config_of(Place(tmp_path)), dispatch=at_once) as run:
+    async with triocollect.running(config_of(RunFolder(tmp_path)), dispatch=at_once) as run:
         with pytest.raises(UsageError, match="names no checkpoint_dir"):
             await run.checkpoint()
         assert len([result async for result in run]) == 4
 
 
 async def test_who_asks_a_run_that_never_began_for_a_checkpoint_is_told_so(tmp_path):
-    place, answers = Place(tmp_path), []
+    place, answers = RunFolder(tmp_path), []
     await triocollect.collect(config_of(place), dispatch=at_once)
     config = config_of(
         place, checkpoint_dir=str(tmp_path / "ckpt"), environment_url="http://127.0.0.1:1", resume="never"
@@ -106,7 +106,7 @@ async def test_who_asks_a_run_that_never_began_for_a_checkpoint_is_told_so(tmp_p
 
 @pytest.mark.usefixtures("autojump_clock")
 async def test_a_cancelled_collect_leaves_a_folder_that_goes_on(tmp_path):
-    place = Place(tmp_path, rows=6)
+    place = RunFolder(tmp_path, rows=6)
     with trio.move_on_after(1.5) as scope:
         await triocollect.collect(config_of(place, concurrency=2), dispatch=rewarded)
     assert scope.cancelled_caught
@@ -118,7 +118,7 @@ async def test_a_cancelled_collect_leaves_a_folder_that_goes_on(tmp_path):
 
 
 def test_collect_sync_works_in_a_thread_of_an_asyncio_program(tmp_path):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
 
     async def program():
         return await asyncio.to_thread(triocollect.collect_sync, config_of(place), dispatch=at_once)
@@ -128,7 +128,7 @@ def test_collect_sync_works_in_a_thread_of_an_asyncio_program(tmp_path):
 
 def test_collect_under_asyncio_says_what_to_do(tmp_path):
     async def program():
-        await triocollect.collect(config_of(Place(tmp_path)), dispatch=at_once)
+        await triocollect.collect(config_of(RunFolder(tmp_path)), dispatch=at_once)
 
     with pytest.raises(UsageError, match=r"asyncio\.to_thread\(triocollect\.collect_sync"):
         asyncio.run(program())
@@ -137,7 +137,7 @@ def test_collect_under_asyncio_says_what_to_do(tmp_path):
 async def test_two_runs_in_one_program_do_not_meet(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    places = [Place(tmp_path / name, rows=9) for name in "ab"]
+    places = [RunFolder(tmp_path / name, rows=9) for name in "ab"]
     async with trio.open_nursery() as nursery:
         for place in places:
             config = attrs.evolve(config_of(place))

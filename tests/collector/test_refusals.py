@@ -5,7 +5,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.collector.runs import Place
+from tests.collector.runs import RunFolder
 from tests.transport.peer import Memory, read_request
 from triocollect.collector.outcome import Closed, Failure, NoReply, NothingRan, Refused, Unpersisted
 from triocollect.collector.reply import Sent, judge
@@ -74,7 +74,7 @@ def as_bytes(reply):
 
 @pytest.mark.usefixtures("autojump_clock")
 async def test_a_closed_server_costs_a_row_no_attempt_and_none_of_its_sends(tmp_path):
-    place, sent = Place(tmp_path, rows=10), []
+    place, sent = RunFolder(tmp_path, rows=10), []
 
     async def closed_to_one_at_first(stream):
         while body := (await read_request(stream)).partition(b"\r\n\r\n")[2]:

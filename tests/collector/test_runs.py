@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.collector.runs import Place, rewarded
+from tests.collector.runs import RunFolder, rewarded
 from triocollect import errors, events
 from triocollect.errors import Exit
 from triocollect.records.output import scan_output
@@ -22,7 +22,7 @@ def autojump_clock() -> MockClock:
 
 
 async def test_every_row_ends_as_one_line(tmp_path):
-    place = Place(tmp_path, rows=5)
+    place = RunFolder(tmp_path, rows=5)
     report = await place.collect(rewarded, rows={"num_repeats": 3})
     assert place.written() == [(task, rollout) for task in range(5) for rollout in range(3)]
     assert (report.expected, report.succeeded, report.left, report.exit_code) == (15, 15, 0, Exit.OK)
@@ -30,7 +30,7 @@ async def test_every_row_ends_as_one_line(tmp_path):
 
 
 async def test_rows_are_started_in_input_order_so_many_at_a_time(tmp_path):
-    place, started, flying, most = Place(tmp_path, rows=7), [], 0, 0
+    place, started, flying, most = RunFolder(tmp_path, rows=7), [], 0, 0
 
     async def dispatch(row, attempt):
         nonlocal flying, most
@@ -53,7 +53,7 @@ async def test_one_failing_row_ends_nothing(tmp_path):
             raise LookupError("no such tool")
         return await rewarded(row, attempt)
 
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     report = await place.collect(dispatch)
     assert (report.succeeded, report.failed, report.exit_code) == (3, 1, Exit.OK)
     assert report.failures_by_class == {"agent_run_error": 1}
@@ -67,7 +67,7 @@ async def test_a_completeness_that_was_asked_for_is_told_by_the_exit_code(tmp_pa
     async def dispatch(row, attempt):
         return {"reward": 1} if row["prompt"] == "p0" else {"_ng_failure_class": "judge_invalid"}
 
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     report = await place.collect(dispatch, output={"require_complete": True})
     assert report.exit_code == Exit.INCOMPLETE
     assert report.failures_by_class == {"judge_invalid": 3}
@@ -77,21 +77,21 @@ async def test_a_run_without_any_success_is_no_success(tmp_path):
     async def dispatch(row, attempt):
         return {"_ng_failure_class": "judge_invalid"}
 
-    assert (await Place(tmp_path).collect(dispatch)).exit_code == Exit.INCOMPLETE
+    assert (await RunFolder(tmp_path).collect(dispatch)).exit_code == Exit.INCOMPLETE
 
 
 async def test_a_row_that_asks_for_no_line_is_left(tmp_path):
     async def dispatch(row, attempt):
         return {"_ng_no_persist": True, "_ng_failure_class": "x"} if row["prompt"] == "p0" else {"reward": 1}
 
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     report = await place.collect(dispatch)
     assert (report.succeeded, report.failed, report.left, report.exit_code) == (3, 0, 1, Exit.LEFT)
     assert place.written() == [(1, 0), (2, 0), (3, 0)]
 
 
 async def test_an_input_without_rows_is_done_at_once_and_writes_nothing(tmp_path):
-    place = Place(tmp_path, rows=0)
+    place = RunFolder(tmp_path, rows=0)
     before = place.snapshot()
     report = await place.collect(rewarded)
     assert (report.expected, report.exit_code) == (0, Exit.OK)
@@ -99,7 +99,7 @@ async def test_an_input_without_rows_is_done_at_once_and_writes_nothing(tmp_path
 
 
 async def test_a_rerun_sends_only_what_is_not_done_and_touches_no_byte_of_it(tmp_path):
-    place, sent = Place(tmp_path, rows=6), []
+    place, sent = RunFolder(tmp_path, rows=6), []
 
     async def first(row, attempt):
         await trio.sleep(1 if row["prompt"] in {"p1", "p4"} else 100)
@@ -123,7 +123,7 @@ async def test_a_rerun_sends_only_what_is_not_done_and_touches_no_byte_of_it(tmp
 
 
 async def test_a_row_that_failed_is_tried_again_as_its_next_attempt_until_its_budget_is_used(tmp_path):
-    place, sent = Place(tmp_path, rows=2), []
+    place, sent = RunFolder(tmp_path, rows=2), []
 
     async def dispatch(row, attempt):
         sent.append((row["prompt"], attempt, row.get("_ng_attempt_index")))
@@ -141,7 +141,7 @@ async def test_a_row_that_failed_is_tried_again_as_its_next_attempt_until_its_bu
 
 
 async def test_a_terminal_failure_is_not_tried_again(tmp_path):
-    place, sent = Place(tmp_path, rows=2), []
+    place, sent = RunFolder(tmp_path, rows=2), []
 
     async def dispatch(row, attempt):
         sent.append(row["prompt"])
@@ -155,7 +155,7 @@ async def test_a_terminal_failure_is_not_tried_again(tmp_path):
 
 
 async def test_a_row_that_succeeds_later_is_no_failure_any_more(tmp_path):
-    place = Place(tmp_path, rows=2)
+    place = RunFolder(tmp_path, rows=2)
 
     async def failing(row, attempt):
         return {"reward": 1} if row["prompt"] == "p0" else {"_ng_failure_class": "judge_invalid"}
@@ -172,14 +172,14 @@ async def test_a_row_timeout_gives_up_the_request_and_says_so(tmp_path):
             await trio.sleep_forever()
         return {"reward": 1}
 
-    place = Place(tmp_path, rows=2)
+    place = RunFolder(tmp_path, rows=2)
     report = await place.collect(dispatch, row_timeout_s=60)
     assert report.failures_by_class == {"agent_request_failed": 1}
     assert "row timeout of 60 s" in place.sidecar()[0]["_ng_failure_message"]
 
 
 async def test_no_reply_is_sent_again_as_the_next_attempt_within_the_retry_budget(tmp_path):
-    place, sent = Place(tmp_path, rows=10), []
+    place, sent = RunFolder(tmp_path, rows=10), []
 
     async def dispatch(row, attempt):
         sent.append((row["prompt"], attempt))
@@ -195,7 +195,7 @@ async def test_no_reply_is_sent_again_as_the_next_attempt_within_the_retry_budge
 
 
 async def test_when_time_is_up_no_row_is_started_and_the_rest_is_left(tmp_path):
-    place = Place(tmp_path, rows=10)
+    place = RunFolder(tmp_path, rows=10)
     report = await place.collect(rewarded, concurrency=1, budget_s=5, drain_margin_s=math.ulp(1))
     assert (report.succeeded, report.left, report.exit_code) == (5, 5, Exit.LEFT)
     assert any("dispatch budget" in note for note in report.notes)
@@ -206,7 +206,7 @@ async def test_when_time_is_up_no_row_is_started_and_the_rest_is_left(tmp_path):
     ("longest_first", "order"), [(True, ["p3", "p1", "p0", "p2"]), (False, ["p0", "p1", "p2", "p3"])]
 )
 async def test_known_long_rows_are_sent_first_where_that_is_asked_for(tmp_path, longest_first, order):
-    place, sent = Place(tmp_path, rows=4), []
+    place, sent = RunFolder(tmp_path, rows=4), []
 
     async def failing(row, attempt):
         seconds = {"p1": 7.0, "p3": 9.0}.get(row["prompt"])
@@ -228,14 +228,14 @@ async def test_a_failed_row_that_was_not_tried_again_in_time_leaves_the_run_unfi
     async def failing(row, attempt):
         return {"reward": 1} if row["prompt"] == "p0" else {"_ng_failure_class": "judge_invalid"}
 
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     await place.collect(failing)
     report = await place.collect(rewarded, concurrency=1, budget_s=2, drain_margin_s=math.ulp(1))
     assert (report.succeeded, report.failed, report.exit_code) == (3, 1, Exit.LEFT)
 
 
 async def test_an_exception_of_the_callers_own_ends_the_run_and_starts_no_other_row(tmp_path):
-    place, heard = Place(tmp_path), []
+    place, heard = RunFolder(tmp_path), []
 
     async def hand_over(result):
         raise LookupError("mine")
@@ -247,7 +247,7 @@ async def test_an_exception_of_the_callers_own_ends_the_run_and_starts_no_other_
 
 
 async def test_a_sync_that_takes_long_is_waited_for_when_the_run_is_cut(tmp_path, monkeypatch):
-    place, syncing = Place(tmp_path), []
+    place, syncing = RunFolder(tmp_path), []
 
     async def slow(work):
         syncing.append("begun")
@@ -269,7 +269,7 @@ async def test_nan_is_a_failure_and_never_null(tmp_path):
     async def dispatch(row, attempt):
         return b'{"reward":NaN}' if row["prompt"] == "p0" else b'{"reward":1}'
 
-    place = Place(tmp_path, rows=2)
+    place = RunFolder(tmp_path, rows=2)
     await place.collect(dispatch)
     assert "NaN" in place.sidecar()[0]["_ng_failure_message"]
     assert b"null" not in place.output.read_bytes()
@@ -281,7 +281,7 @@ async def test_what_a_reply_holds_passes_as_it_came(tmp_path):
     async def dispatch(row, attempt):
         return body
 
-    place = Place(tmp_path, rows=1)
+    place = RunFolder(tmp_path, rows=1)
     await place.collect(dispatch)
     expected = b'{"n":123456789012345678901234567890,"f":1.0e2,"s":"\\u00e9","reward":1,'
     assert place.output.read_bytes().startswith(expected)
@@ -294,7 +294,7 @@ async def test_the_events_of_a_run_add_up(tmp_path):
     async def dispatch(row, attempt):
         return {"reward": 1} if row["prompt"] != "p0" else {"_ng_failure_class": "x"}
 
-    await Place(tmp_path).collect(dispatch, listener=heard.append)
+    await RunFolder(tmp_path).collect(dispatch, listener=heard.append)
     kinds = [type(event) for event in heard]
     assert kinds.count(events.RowSent) == 4
     assert kinds.count(events.RowSucceeded) == 3
@@ -303,7 +303,7 @@ async def test_the_events_of_a_run_add_up(tmp_path):
 
 
 async def test_a_result_is_written_before_it_is_handed_over(tmp_path):
-    place, seen = Place(tmp_path, rows=3), []
+    place, seen = RunFolder(tmp_path, rows=3), []
 
     async def hand_over(result):
         seen.append(result.key)
@@ -316,7 +316,7 @@ async def test_a_result_is_written_before_it_is_handed_over(tmp_path):
 
 async def test_a_full_disk_ends_the_run_with_one_message_and_whole_lines(tmp_path, monkeypatch):
 
-    place, real = Place(tmp_path, rows=4), os.write
+    place, real = RunFolder(tmp_path, rows=4), os.write
 
     def full(fd, data):
         if b'"p2"' in data:
@@ -341,7 +341,7 @@ async def test_after_a_full_disk_no_other_row_is_started(tmp_path, monkeypatch):
     def full(fd, data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    place, heard, real = Place(tmp_path, rows=4), [], os.write
+    place, heard, real = RunFolder(tmp_path, rows=4), [], os.write
 
     async def dispatch(row, attempt):
         monkeypatch.setattr(os, "write", full)
@@ -356,7 +356,7 @@ async def test_after_a_full_disk_no_other_row_is_started(tmp_path, monkeypatch):
 
 async def test_a_short_write_is_taken_back_and_written_again(tmp_path, monkeypatch):
 
-    place, real, cut = Place(tmp_path, rows=3), os.write, []
+    place, real, cut = RunFolder(tmp_path, rows=3), os.write, []
 
     def short(fd, data):
         if b'"p1"' in data and not cut:
@@ -386,7 +386,7 @@ MEDDLING = {
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("meddling", MEDDLING)
 async def test_a_run_whose_output_somebody_else_touches_does_not_claim_success(tmp_path, meddling):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
 
     async def dispatch(row, attempt):
         if row["prompt"] == "p2":
@@ -401,7 +401,7 @@ async def test_a_run_whose_output_somebody_else_touches_does_not_claim_success(t
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out_failures.jsonl", "out_materialized_inputs.jsonl"])
 async def test_the_input_is_never_taken_for_a_file_of_the_output(tmp_path, name):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     before = place.input.read_bytes()
     (tmp_path / name).hardlink_to(place.input)
     with pytest.raises(errors.UsageError, match="is the input file itself"):
@@ -419,5 +419,5 @@ async def test_an_exception_that_cannot_say_what_it_is_fails_its_row_alone(tmp_p
             raise Mute
         return {"reward": 1.0}
 
-    report = await Place(tmp_path).collect(dispatch)
+    report = await RunFolder(tmp_path).collect(dispatch)
     assert (report.succeeded, report.failed) == (3, 1)

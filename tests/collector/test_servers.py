@@ -5,7 +5,7 @@ import json
 import pytest
 import trio
 
-from tests.collector.runs import Place
+from tests.collector.runs import RunFolder
 from tests.gym import stub
 from triocollect.errors import Exit
 
@@ -41,7 +41,7 @@ def rows_of(place, *choices):
 
 @pytest.mark.parametrize("choice", FAILURES)
 async def test_a_failed_run_is_one_failure_row_of_its_class(tmp_path, choice):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     rows_of(place, None, choice)
     report, server = await served(place)
     failure_class, status = FAILURES[choice]
@@ -54,7 +54,7 @@ async def test_a_failed_run_is_one_failure_row_of_its_class(tmp_path, choice):
 
 
 async def test_a_redirect_is_not_followed_and_says_where_it_points(tmp_path):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     rows_of(place, None, "status_302")
     _, server = await served(place)
     assert "302" in place.sidecar()[0]["_ng_failure_message"]
@@ -62,7 +62,7 @@ async def test_a_redirect_is_not_followed_and_says_where_it_points(tmp_path):
 
 
 async def test_a_lost_reply_is_never_replayed_under_the_same_attempt(tmp_path):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     rows_of(place, "drop", *[None] * 9)
     report, server = await served(place)
     bodies = [json.loads(request.body) for request in server.runs()]
@@ -74,7 +74,7 @@ async def test_a_lost_reply_is_never_replayed_under_the_same_attempt(tmp_path):
 
 
 async def test_a_server_that_is_not_there_is_told_and_bounded(tmp_path):
-    place = Place(tmp_path, rows=10)
+    place = RunFolder(tmp_path, rows=10)
     report = await place.collect(url="http://127.0.0.1:9", max_attempts=1)
     assert (report.succeeded, report.failed, report.exit_code) == (0, 10, Exit.INCOMPLETE)
     assert report.failures_by_class == {"agent_request_failed": 10}
@@ -83,7 +83,7 @@ async def test_a_server_that_is_not_there_is_told_and_bounded(tmp_path):
 
 
 async def test_no_cookie_of_one_row_reaches_another(tmp_path):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     rows_of(place, "run_flat", "run_flat")
     report, server = await served(place, concurrency=1)
     assert report.succeeded == 2
@@ -91,14 +91,14 @@ async def test_no_cookie_of_one_row_reaches_another(tmp_path):
 
 
 async def test_the_body_of_a_run_is_the_materialised_line(tmp_path):
-    place = Place(tmp_path, rows=3)
+    place = RunFolder(tmp_path, rows=3)
     _, server = await served(place, concurrency=1)
     lines = (tmp_path / "out_materialized_inputs.jsonl").read_bytes().splitlines()
     assert [request.body for request in server.runs()] == lines
 
 
 async def test_no_more_requests_are_in_flight_than_were_asked_for(tmp_path):
-    place, server = Place(tmp_path, rows=40), stub.Stub(delay_s=0.01)
+    place, server = RunFolder(tmp_path, rows=40), stub.Stub(delay_s=0.01)
     async with trio.open_nursery() as nursery:
         url = await nursery.start(server.serve)
         await place.collect(url=url, concurrency=7)
@@ -110,12 +110,12 @@ async def test_the_proxies_of_the_environment_are_not_asked(tmp_path, monkeypatc
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "::1,10.0.0.0/8,fe80::/10")
-    report, _ = await served(Place(tmp_path, rows=2))
+    report, _ = await served(RunFolder(tmp_path, rows=2))
     assert report.succeeded == 2
 
 
 async def test_a_reply_above_the_limit_is_a_failure_row(tmp_path):
-    place = Place(tmp_path)
+    place = RunFolder(tmp_path)
     rows_of(place, None, "run_flat")
     report, _ = await served(place, max_reply_bytes=10)
     assert report.failures_by_class == {"agent_run_error": 2}

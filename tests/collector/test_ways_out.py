@@ -9,7 +9,7 @@ import trio
 from attrs import evolve
 from trio.testing import MockClock
 
-from tests.collector.runs import Place, inline
+from tests.collector.runs import RunFolder, inline
 from triocollect.collector.run import Order, run
 from triocollect.config import CheckpointConfig
 from triocollect.errors import GivenUpError, StoppedError, TriocollectError, UsageError, reason_of
@@ -27,7 +27,7 @@ def autojump_clock() -> MockClock:
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     monkeypatch.setenv("TRIOCOLLECT_CONTROL_TOKEN", "0123456789abcdef" * 4)
-    return Place(tmp_path)
+    return RunFolder(tmp_path)
 
 
 async def nobody(_host, _port, _tls):

@@ -28,7 +28,7 @@ from triocollect.collector.send import (
     to_function,
     to_servers,
 )
-from triocollect.collector.set_out import Outset, Place, set_out
+from triocollect.collector.set_out import Outset, OwnStore, set_out
 from triocollect.collector.sinks import in_a_thread
 from triocollect.collector.whereto import Deployment, ask_head, bring_up, is_embedded, look_up
 from triocollect.config.settings import Config
@@ -152,8 +152,8 @@ async def _set_out(
                 routing = await look_up(order.config, order.transport)
         go_on_unless_stopped(inbox)
         output = AppendFile(locked.path, descriptor=locked.descriptor)
-        place = None if held is None else Place(held.store, held.directory.run)
-        outset = set_out(order.config, output, routing, order.tell, place)
+        own = None if held is None else OwnStore(held.store, held.directory.run)
+        outset = set_out(order.config, output, routing, order.tell, own)
     finally:
         if outset is None:
             locked.give_back()

@@ -81,7 +81,7 @@ class _Start:
 
 
 @frozen
-class Place:
+class OwnStore:
     """Where a run's checkpoints are, and the random id of that directory."""
 
     store: Store
@@ -89,16 +89,16 @@ class Place:
 
 
 def set_out(
-    config: Config, output: AppendFile, routing: Routing | None, tell: Listener, place: Place | None = None
+    config: Config, output: AppendFile, routing: Routing | None, tell: Listener, own: OwnStore | None = None
 ) -> Outset | None:
     """Get everything ready; None where the input has no rows, and then nothing is written.
 
-    `place`: the run's checkpoints, which a fresh run forgets before anything else.
+    `own`: the run's checkpoints, which a fresh run forgets before anything else.
     `routing` is None where the caller dispatches itself. Raises UsageError and RefusedError before anything
     is changed, StorageError at any point.
     """
     files, ack_fd = Files(output.path), _ack_fd()
-    start = _Start(config, output, files, continues(config.output, files, _traces(place)), tell)
+    start = _Start(config, output, files, continues(config.output, files, _traces(own)), tell)
     draft, rows = draft_of(config, routing, files.materialized)
     try:
         for note in rows.notes:
@@ -112,13 +112,13 @@ def set_out(
             run_file = go_on(config, files, draft, rows, start.warn)
         else:
             run_file = first_run_file(rows, digests_of(config, rows))
-            _begin_afresh(start, place, run_file)
+            _begin_afresh(start, own, run_file)
         earlier = read_run_file(files.run)[0] if start.resumed else None
-        ours = _is_ours(earlier, place, start.warn)
+        ours = _is_ours(earlier, own, start.warn)
         if start.resumed and earlier is None and (files.with_rows() or files.materialized.exists()):
-            run_file = _known_as(run_file, place)
+            run_file = _known_as(run_file, own)
         _put(draft, rows, files.materialized)
-        used = UNSET if place is None else place.run
+        used = UNSET if own is None else own.run
         replace(files.run, encode_file(msgspec.structs.replace(run_file, checkpoints=used)))
     except BaseException:
         draft.discard()
@@ -132,22 +132,22 @@ def set_out(
         raise
 
 
-def _begin_afresh(start: _Start, place: Place | None, begun: RunFile) -> None:
+def _begin_afresh(start: _Start, own: OwnStore | None, begun: RunFile) -> None:
     """Forget the earlier run, and its checkpoints before anything else; see `keep_attempts`."""
-    if place is not None:
-        first = DispatchHeader(place.run, epoch=0, sequence=0, reserved=0, output=begun.run)
-        keep_attempts(place.store.root, start.files, first)
-        for trouble in place.store.forget():
+    if own is not None:
+        first = DispatchHeader(own.run, epoch=0, sequence=0, reserved=0, output=begun.run)
+        keep_attempts(own.store.root, start.files, first)
+        for trouble in own.store.forget():
             start.warn(trouble)
     forget(start.files, start.output)
 
 
-def _traces(place: Place | None) -> list[Path]:
+def _traces(own: OwnStore | None) -> list[Path]:
     """What only an earlier run leaves in a checkpoint directory."""
-    return [] if place is None else [place.store.root / LATEST, place.store.root / DISPATCHED]
+    return [] if own is None else [own.store.root / LATEST, own.store.root / DISPATCHED]
 
 
-def _is_ours(earlier: RunFile | None, place: Place | None, warn: Callable[[str], None]) -> bool:
+def _is_ours(earlier: RunFile | None, own: OwnStore | None, warn: Callable[[str], None]) -> bool:
     """Whether the directory's checkpoints are of this output; says so where rows are not continued.
 
     A run file that is gone or damaged proves nothing.
@@ -155,21 +155,21 @@ def _is_ours(earlier: RunFile | None, place: Place | None, warn: Callable[[str],
     if earlier is None:
         return True
     used = None if earlier.checkpoints is UNSET else earlier.checkpoints
-    if used is not None and (place is None or place.run != used):
+    if used is not None and (own is None or own.run != used):
         warn(
             "this output was collected with another checkpoint directory the last time; what was in flight "
             "is not continued from there, it starts from its input"
         )
-    return place is None or used == place.run
+    return own is None or used == own.run
 
 
-def _known_as(run_file: RunFile, place: Place | None) -> RunFile:
+def _known_as(run_file: RunFile, own: OwnStore | None) -> RunFile:
     """The run file of an output that has lost its own: the directory says which run it was."""
-    if place is None:
+    if own is None:
         return run_file
-    header = read_header(place.store.root / DISPATCHED)
+    header = read_header(own.store.root / DISPATCHED)
     of_log = (None if header is None else header.output,)
-    of_checkpoints = (one.output for one in collections_in(place.store.root) if one.output is not UNSET)
+    of_checkpoints = (one.output for one in collections_in(own.store.root) if one.output is not UNSET)
     known = next((run for run in (*of_log, *of_checkpoints) if run), run_file.run)
     return msgspec.structs.replace(run_file, run=known)
 
