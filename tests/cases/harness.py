@@ -38,7 +38,7 @@ class Ended(NamedTuple):
     stderr: str
 
 
-class Place:
+class FileLines:
     """A file in messages: `{file}` is its path, `{file.at[2]}` its second line with its byte offset."""
 
     def __init__(self, path: Path, content: bytes) -> None:
@@ -278,9 +278,9 @@ def _compare(
     assert ended.exit_code == run.exit_code
     assert "Traceback" not in ended.stderr
     places = {
-        "output": Place(scene.folder / OUTPUT, before.get(OUTPUT, b"")),
-        "failures": Place(scene.folder / FAILURES, before.get(FAILURES, b"")),
-        "input": Place(scene.input, before[scene.input.name]),
+        "output": FileLines(scene.folder / OUTPUT, before.get(OUTPUT, b"")),
+        "failures": FileLines(scene.folder / FAILURES, before.get(FAILURES, b"")),
+        "input": FileLines(scene.input, before[scene.input.name]),
         "folder": scene.folder,
     }
     for text in run.says:

@@ -19,7 +19,7 @@ ROWS = 8
 TOKENS_PER_S = "15"
 
 
-class Place:
+class TokenFolder:
     """A folder with a token, for servers and collectors that know each other only by it."""
 
     def __init__(self, folder):
@@ -70,7 +70,7 @@ def wholes(tmp_path_factory):
 
 
 def test_servers_that_are_told_to_end_first_let_their_collector_cut_what_it_stops_with(tmp_path, wholes):
-    place = Place(tmp_path)
+    place = TokenFolder(tmp_path)
     witness = Witness(tmp_path)
     with place.serving("--port", "0") as (servers, head), place.run("--head-server", head) as run:
         place.at_work(run)
@@ -116,7 +116,7 @@ def alone(place, rate=TOKENS_PER_S):
 
 
 def test_a_collector_continues_on_servers_that_were_each_started_alone(tmp_path, wholes):
-    place = Place(tmp_path)
+    place = TokenFolder(tmp_path)
     witness = Witness(tmp_path)
     with alone(place) as (servers, named), place.run(*named) as run:
         place.at_work(run)
@@ -135,7 +135,7 @@ def test_a_collector_continues_on_servers_that_were_each_started_alone(tmp_path,
 
 
 def test_servers_with_another_token_are_refused_before_anything_is_sent(tmp_path):
-    place, other = Place(tmp_path), tmp_path / "other"
+    place, other = TokenFolder(tmp_path), tmp_path / "other"
     other.write_text("another word")
     other.chmod(0o600)
     with place.serving("--port", "0") as (_, head), place.run("--head-server", head, token=other) as run:
