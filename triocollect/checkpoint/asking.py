@@ -26,7 +26,7 @@ PATIENCE_S: Final = 2.0  # with a collector that has its lock and no pid file ye
 LOOK_S: Final = 0.05
 
 
-class Collector:
+class PinnedCollector:
     """A process that is known to be the collector, for as long as this is open."""
 
     def __init__(self, pid: int, pinned: int) -> None:
@@ -42,7 +42,7 @@ class Collector:
         return bool(select.select([self._pinned], [], [], within_s)[0])
 
 
-def ask(root: Path, timeout_s: float, tell: Callable[[Collector, float], None]) -> CheckpointOutcome:
+def ask(root: Path, timeout_s: float, tell: Callable[[PinnedCollector, float], None]) -> CheckpointOutcome:
     """Ask for a checkpoint and wait for what comes of it; `tell` hears of every look, with seconds waited.
 
     One that had begun before does not count, as it may have been cut before: where one was under way another
@@ -84,7 +84,7 @@ def _stop_of(root: Path, pid: int) -> CheckpointOutcome | None:
 
 
 @contextmanager
-def collector_in(root: Path) -> Iterator[Collector]:
+def collector_in(root: Path) -> Iterator[PinnedCollector]:
     """The collector at work there. Raises RefusedError where there is none, or it hears no signals."""
     deadline = time.monotonic() + PATIENCE_S
     while (holder := _holder(root)) is not None:
@@ -93,7 +93,7 @@ def collector_in(root: Path) -> Iterator[Collector]:
                 pinned = os.pidfd_open(holder)
                 try:
                     if _holder(root) == holder and _has_open(holder, root / LOCK):
-                        yield Collector(holder, pinned)
+                        yield PinnedCollector(holder, pinned)
                         return
                 finally:
                     os.close(pinned)

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import msgspec
 from cyclopts import Parameter
 
-from triocollect.checkpoint.asking import Collector, ask
+from triocollect.checkpoint.asking import PinnedCollector, ask
 from triocollect.cli import say
 from triocollect.cli.app import command
 from triocollect.cli.where import JSON
@@ -79,7 +79,7 @@ class _Waiting:
     def __init__(self) -> None:
         self._next_s = 0.0
 
-    def tell(self, collector: Collector, waited_s: float) -> None:
+    def tell(self, collector: PinnedCollector, waited_s: float) -> None:
         """At once, and then now and again."""
         if waited_s < self._next_s:
             return
