@@ -63,7 +63,9 @@ class Directory:
             self.fault = f"{error}; which run's the directory is, other files may tell"
             found = None
         self._epoch = 0 if found is None else found.epoch
-        self.run: Final = (run_of(self.path) or secrets.token_hex(8)) if found is None else found.run
+        self.run: Final = (
+            (run_by_other_files(self.path) or secrets.token_hex(8)) if found is None else found.run
+        )
 
     @property
     def epoch(self) -> int:
@@ -208,7 +210,7 @@ def read_lock(root: Path) -> LockFile | None:
     return lock
 
 
-def run_of(root: Path) -> str | None:
+def run_by_other_files(root: Path) -> str | None:
     """Which run's the directory is where the lock file does not say it; None where nothing else does."""
     header = read_header(root / DISPATCHED)
     if header is not None and header.run:
