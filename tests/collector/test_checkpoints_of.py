@@ -62,6 +62,6 @@ def test_where_the_log_is_lost_every_row_that_is_left_may_have_been_sent(tmp_pat
     started(folder, None)
     outset, _ = started(folder, None)
     lost = Sent(header=None, attempts={}, floor=3, complete=False)
-    history = history_of(outset.read_rows(), outset.standing, lost, [])
+    history = history_of(outset.read_rows(), outset.survey, lost, [])
     assert sorted(history.attempts().values()) == [2, 2, 2], "one of the four is done"
-    assert history_of(outset.read_rows(), outset.standing, evolve(lost, floor=0), []).tried == {}
+    assert history_of(outset.read_rows(), outset.survey, evolve(lost, floor=0), []).tried == {}

@@ -11,7 +11,7 @@ from triocollect.checkpoint.sent import read_dispatched
 from triocollect.collector.afresh import keep_attempts
 from triocollect.collector.earlier import Files
 from triocollect.collector.history import history_of
-from triocollect.collector.resume import Standing
+from triocollect.collector.resume import Survey
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.protocol.manifests import DispatchHeader
 from triocollect.records.output import scan_output
@@ -35,8 +35,8 @@ class Folder:
 
     def begin(self, rows, *, most=3):
         """The start of a run with these rows: what it knows, and the log that it goes on with."""
-        standing = Standing(scan_output(self.files.output), scan_sidecar(self.files.failures), most)
-        history = history_of(map(row, rows), standing, read_dispatched(self.log), [])
+        survey = Survey(scan_output(self.files.output), scan_sidecar(self.files.failures), most)
+        history = history_of(map(row, rows), survey, read_dispatched(self.log), [])
         return history, start_dispatched(self.log, MINE, history.attempts(), history.answered)
 
 

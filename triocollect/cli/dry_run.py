@@ -13,7 +13,7 @@ from attrs import frozen
 from triocollect.cli import say
 from triocollect.collector.drafting import draft_of, go_on
 from triocollect.collector.earlier import Files, continues
-from triocollect.collector.resume import Standing, max_rollout_attempts
+from triocollect.collector.resume import Survey, max_rollout_attempts
 from triocollect.collector.whereto import is_embedded, look_up
 from triocollect.config.load import Resolved
 from triocollect.config.settings import Config
@@ -38,11 +38,11 @@ class _Prospect:
     routing: Routing
     expanded: Path
     rows: Materialized
-    standing: Standing
+    survey: Survey
 
     def sent(self) -> Counter[tuple[str, str | None, str | None]]:
         """How many rows would be sent to which (address, environment server, agent)."""
-        left = self.standing.left(read_rows(self.expanded))
+        left = self.survey.left(read_rows(self.expanded))
         targets = ((self.routing.target(row), row.agent) for row in left)
         return Counter((target.url, target.server, agent) for target, agent in targets)
 
@@ -75,19 +75,19 @@ def _look_ahead(config: Config, folder: Path) -> _Prospect:
         draft.commit()
     finally:
         draft.discard()
-    standing = _standing(config, files if resumed else Files(folder / "nothing.jsonl"), folder)
-    standing.survey(lambda: read_rows(expanded), rows.rows)
+    survey = _survey(config, files if resumed else Files(folder / "nothing.jsonl"), folder)
+    survey.look_over(lambda: read_rows(expanded), rows.rows)
     if is_embedded(config) and rows.rows:
         require_servers()
         read_api_key(config.servers.model_api_key_file)
-    return _Prospect(config, files, resumed, routing, expanded, rows, standing)
+    return _Prospect(config, files, resumed, routing, expanded, rows, survey)
 
 
-def _standing(config: Config, files: Files, folder: Path) -> Standing:
+def _survey(config: Config, files: Files, folder: Path) -> Survey:
     attempts, fault = max_rollout_attempts(os.environ.get("NEMO_GYM_MAX_ROLLOUT_ATTEMPTS"))
     if fault is not None:
         say.err(f"note: {fault}")
-    return Standing(
+    return Survey(
         scan_output(_mended(files.output, folder)),
         scan_sidecar(
             _mended(files.failures, folder),
@@ -138,12 +138,12 @@ def _said(value: object) -> str:
 
 
 def _outlook(prospect: _Prospect) -> Iterator[str]:
-    config, standing = prospect.config, prospect.standing
+    config, survey = prospect.config, prospect.survey
     yield from (f"note: {note}" for note in prospect.rows.notes)
     if prospect.resumed:
         yield (
-            f"Would continue the earlier run: {rows_in_words(standing.done_expected)} done, "
-            f"{standing.terminal + standing.exhausted} not to be tried again."
+            f"Would continue the earlier run: {rows_in_words(survey.done_expected)} done, "
+            f"{survey.terminal + survey.exhausted} not to be tried again."
         )
     elif found := prospect.files.with_rows():
         yield f"Would delete what an earlier run left in {' and '.join(map(str, found))}."

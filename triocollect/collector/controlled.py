@@ -102,7 +102,7 @@ class Taking:
         sent = self._sent = read_dispatched(path / DISPATCHED).beside(outset.run_file.run)
         if not self._rung.is_bottom:
             sent = sent.above(0)  # who has left checkpoints has sent rows, also where the log is lost
-        self._history = history_of(outset.read_rows(), outset.standing, sent, episodes_named(path))
+        self._history = history_of(outset.read_rows(), outset.survey, sent, episodes_named(path))
 
     def _begin(self, path: Path, seen: int) -> None:
         """Take the next epoch, above the one that was `seen` at a server, and start the log."""

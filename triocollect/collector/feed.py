@@ -16,18 +16,18 @@ async def fly_all(fleet: Fleet, outset: Outset, *, longest_first: bool) -> None:
 
     Restored ones go first, the rest in input order; where nothing was restored, longest first if asked for.
     """
-    standing = outset.standing
+    survey = outset.survey
     async with trio.open_nursery() as nursery:
         if restored := frozenset(fleet.ledger.restored):
             await _feed(fleet, nursery, (row for row in outset.read_rows() if row.key in restored))
-            rest = standing.left(outset.read_rows())
+            rest = survey.left(outset.read_rows())
             await _feed(fleet, nursery, (row for row in rest if row.key not in restored))
         elif longest_first:
-            await _feed(fleet, nursery, standing.longest_first(outset.read_rows()))
-            rest = standing.left(outset.read_rows())
-            await _feed(fleet, nursery, (row for row in rest if not standing.has_known_length(row.key)))
+            await _feed(fleet, nursery, survey.longest_first(outset.read_rows()))
+            rest = survey.left(outset.read_rows())
+            await _feed(fleet, nursery, (row for row in rest if not survey.has_known_length(row.key)))
         else:
-            await _feed(fleet, nursery, standing.left(outset.read_rows()))
+            await _feed(fleet, nursery, survey.left(outset.read_rows()))
     if fleet.cut_short:
         fleet.tell(Note("the dispatch budget is spent: rows are left for the next run", "warning"))
 

@@ -104,9 +104,9 @@ def _keys(path: Path, *, failures: bool) -> set[RowKey]:
 
 def report_of(outset: Outset, fleet: Fleet, config: OutputConfig, *, seconds: float) -> Report:
     """The report of a run whose rows have all ended. The caller adds its notes."""
-    standing, counts, retries = outset.standing, fleet.counts, fleet.retries
-    succeeded, failed = standing.done_expected + counts.succeeded_now, len(counts.failed)
-    left = standing.expected - succeeded - failed
+    survey, counts, retries = outset.survey, fleet.counts, fleet.retries
+    succeeded, failed = survey.done_expected + counts.succeeded_now, len(counts.failed)
+    left = survey.expected - succeeded - failed
     by_class = Counter(failure_class or "unknown" for failure_class in counts.failed.values())
     tale = _Tale(
         succeeded=succeeded,
@@ -118,7 +118,7 @@ def report_of(outset: Outset, fleet: Fleet, config: OutputConfig, *, seconds: fl
     return Report(
         run=outset.run_file.run,
         ending=_ending(config, tale),
-        expected=standing.expected,
+        expected=survey.expected,
         succeeded=succeeded,
         failed=failed,
         left=left,
@@ -128,7 +128,7 @@ def report_of(outset: Outset, fleet: Fleet, config: OutputConfig, *, seconds: fl
         retried=retries.sends - retries.rows,
         failures_by_class=by_class,
         failure_examples=counts.examples,
-        exhausted=standing.exhausted,
+        exhausted=survey.exhausted,
         mean_reward=counts.rewards.mean,
         rewards=counts.rewards.count,
         reward_interval=counts.rewards.interval(),

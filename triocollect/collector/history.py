@@ -7,7 +7,7 @@ from attrs import frozen
 
 from triocollect.checkpoint.plan import Tried
 from triocollect.checkpoint.sent import Sent
-from triocollect.collector.resume import Standing
+from triocollect.collector.resume import Survey
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.rows.types import Row
 
@@ -37,14 +37,14 @@ class History:
 NO_HISTORY: Final = History({}, 0, {}, {})
 
 
-def history_of(rows: Iterable[Row], standing: Standing, sent: Sent, named: Iterable[EpisodeId]) -> History:
+def history_of(rows: Iterable[Row], survey: Survey, sent: Sent, named: Iterable[EpisodeId]) -> History:
     """Put together what output, sidecar, dispatch log and checkpoints (`named` episodes) know.
 
     Holds only rows that are left and were tried, and what the log knows of others without a result; reads
     `rows` once. Where lines of the dispatch log are lost, any row may have been sent below the floor, and all
     that are left count as tried.
     """
-    used, replied = standing.used_attempts(), standing.replied_attempts()
+    used, replied = survey.used_attempts(), survey.replied_attempts()
     in_checkpoints: dict[str, int] = {}
     for episode in named:
         in_checkpoints[episode.rollout_id] = max(episode.attempt, in_checkpoints.get(episode.rollout_id, -1))
@@ -54,10 +54,10 @@ def history_of(rows: Iterable[Row], standing: Standing, sent: Sent, named: Itera
     others, answered = dict(sent.attempts), dict(sent.answered)
     for row in rows:
         rollout_id, key = row.rollout_id, row.key
-        if key in standing.done:
+        if key in survey.done:
             others.pop(rollout_id, None)
             answered.pop(rollout_id, None)
-        if not standing.is_left(key):
+        if not survey.is_left(key):
             continue
         others.pop(rollout_id, None)
         attempts = (used.get(key), sent.attempts.get(rollout_id), in_checkpoints.get(rollout_id))

@@ -15,7 +15,7 @@ from triocollect.records.sidecar import SidecarScan
 from triocollect.rows.types import Row
 
 
-class Standing:
+class Survey:
     """Where each row of the data set stands: finished keys, compactly, and details of tried rows only."""
 
     def __init__(self, output: OutputScan, sidecar: SidecarScan, max_rollout_attempts: int) -> None:
@@ -29,7 +29,7 @@ class Standing:
         self.unknown: Final = KeySet()  # finished rows that the data set does not have
         self._elapsed: Final[dict[RowKey, float]] = {}
 
-    def survey(self, read_rows: Callable[[], Iterable[Row]], rows: int) -> None:
+    def look_over(self, read_rows: Callable[[], Iterable[Row]], rows: int) -> None:
         """Look at the whole data set of so many rows before anything is sent.
 
         Twice where the output has strange rows, and not at all where no earlier run left anything.

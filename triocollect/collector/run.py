@@ -17,7 +17,7 @@ from triocollect.collector.finish import aggregate, checkpoints_of, nothing_to_d
 from triocollect.collector.fleet import Counts, Fleet, HandOver
 from triocollect.collector.giving_way import giving_way, go_on_unless_stopped
 from triocollect.collector.lock import LockedOutput, lock_output
-from triocollect.collector.resume import Standing
+from triocollect.collector.resume import Survey
 from triocollect.collector.row_clock import RowClock
 from triocollect.collector.send import (
     CALLERS_OWN,
@@ -165,11 +165,11 @@ async def _set_out(
 async def _collect(
     order: Order, services: trio.Nursery, routing: Routing | None, outset: Outset, held: "Held | None"
 ) -> Fleet:
-    config, standing, inbox = order.config, outset.standing, None if held is None else held.inbox
+    config, survey, inbox = order.config, outset.survey, None if held is None else held.inbox
     wants_metrics = routing is not None and not config.output.disable_aggregation
-    if standing.to_send:
+    if survey.to_send:
         outset.forget_metrics()  # of an earlier run: they would not be those of these rows
-    has_work = standing.to_send > 0 or (wants_metrics and not outset.files.aggregate.exists())
+    has_work = survey.to_send > 0 or (wants_metrics and not outset.files.aggregate.exists())
     head = config.servers.head_server
     control, gate = None, Gate(config.dispatch.concurrency)
     with giving_way(inbox):
@@ -177,10 +177,10 @@ async def _collect(
             head = await order.deployment(config, outset.rows, services, None if held is None else held.token)
             routing = await ask_head(config, order.transport, head)
         order.tell(_started(config, outset))
-        if held is not None and routing is not None and standing.to_send:
+        if held is not None and routing is not None and survey.to_send:
             control = await _take_control(order, held, outset, routing, gate)
     fleet = _fleet(order, routing, outset, gate, control)
-    if held is not None and control is None and standing.to_send:
+    if held is not None and control is None and survey.to_send:
         # Told to stop before anything was sent: LATEST covers it.
         fleet.ended = Ended(Ending.INTERRUPTED if held.inbox.is_left else Ending.PREEMPTED)
         return fleet
@@ -232,25 +232,25 @@ async def _aggregate(
 
 
 def _started(config: Config, outset: Outset) -> RunStarted:
-    standing = outset.standing
+    survey = outset.survey
     return RunStarted(
         run=outset.run_file.run,
-        expected=standing.expected,
-        done=standing.done_expected,
-        given_up=standing.terminal + standing.exhausted,
+        expected=survey.expected,
+        done=survey.done_expected,
+        given_up=survey.terminal + survey.exhausted,
         concurrency=config.dispatch.concurrency,
-        resumed=_resumed(standing) if outset.resumed else None,
+        resumed=_resumed(survey) if outset.resumed else None,
     )
 
 
-def _resumed(standing: Standing) -> Resumed:
-    lines, rows = standing.prior_attempts
+def _resumed(survey: Survey) -> Resumed:
+    lines, rows = survey.prior_attempts
     return Resumed(
         failures=lines,
         failed=rows,
-        terminal=standing.terminal,
-        exhausted=standing.exhausted,
-        max_attempts=standing.max_rollout_attempts,
+        terminal=survey.terminal,
+        exhausted=survey.exhausted,
+        max_attempts=survey.max_rollout_attempts,
     )
 
 
@@ -265,7 +265,7 @@ def _fleet(
     clock = RowClock(dispatch.row_timeout_s, stands=lambda: not gate.is_open)
     return Fleet(
         gate=gate,
-        ledger=Ledger(outset.standing.used_attempts()) if air is None else air.ledger,
+        ledger=Ledger(outset.survey.used_attempts()) if air is None else air.ledger,
         retries=RetryBudget(dispatch.max_attempts),
         time=TimeBudget(dispatch.budget_s, dispatch.drain_margin_s),
         sinks=outset.sinks,
@@ -273,7 +273,7 @@ def _fleet(
         clock=clock,
         target=lambda row: CALLERS_OWN if routing is None else routing.target(row),
         tell=order.tell,
-        counts=Counts(failed=dict(outset.standing.failed), rewards=outset.rewards),
+        counts=Counts(failed=dict(outset.survey.failed), rewards=outset.rewards),
         drift=msgspec.Raw(msgspec.json.encode(drift)) if drift else None,
         hand_over=order.hand_over,
         air=air,
@@ -288,5 +288,5 @@ def _send(
         assert order.dispatch is not None
         return to_function(order.dispatch, clock)
     headers = no_headers if control is None else control.headers
-    send = to_servers(order.transport, routing, clock, reuse=outset.standing.reusable(), headers=headers)
+    send = to_servers(order.transport, routing, clock, reuse=outset.survey.reusable(), headers=headers)
     return after_a_while(send) if is_embedded(order.config) else send

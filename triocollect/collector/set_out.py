@@ -21,7 +21,7 @@ from triocollect.collector.afresh import keep_attempts
 from triocollect.collector.agreement import first_run_file, sha256_of
 from triocollect.collector.drafting import digests_of, draft_of, go_on
 from triocollect.collector.earlier import Files, continues, forget, read_run_file
-from triocollect.collector.resume import Standing, max_rollout_attempts
+from triocollect.collector.resume import Survey, max_rollout_attempts
 from triocollect.collector.sinks import ACK_VARIABLE, Sinks
 from triocollect.config.settings import Config
 from triocollect.durable import AppendFile, Draft, remove, replace
@@ -50,7 +50,7 @@ class Outset:
     run_file: RunFile
     rows: Materialized
     resumed: bool
-    standing: Standing
+    survey: Survey
     sinks: Sinks
     rewards: RewardMean  # of the results so far
     damaged: int  # lines of earlier runs that do not count
@@ -191,17 +191,17 @@ def _stand(start: _Start, run_file: RunFile, rows: Materialized, sinks: Sinks) -
     done = scan_output(files.output, rewards.add)
     tried = scan_sidecar(files.failures, retry_terminal_timeouts=start.config.output.retry_terminal_timeouts)
     attempts, fault = max_rollout_attempts(os.environ.get("NEMO_GYM_MAX_ROLLOUT_ATTEMPTS"))
-    standing = Standing(done, tried, attempts)
-    standing.survey(lambda: read_rows(files.materialized), rows.rows)
+    survey = Survey(done, tried, attempts)
+    survey.look_over(lambda: read_rows(files.materialized), rows.rows)
     faults = [fault] if fault else []
-    for warning in [*faults, *_findings(done), *tried.damaged.words(), *_unknown(standing)]:
+    for warning in [*faults, *_findings(done), *tried.damaged.words(), *_unknown(survey)]:
         start.warn(warning)
     return Outset(
         files=files,
         run_file=run_file,
         rows=rows,
         resumed=start.resumed,
-        standing=standing,
+        survey=survey,
         sinks=sinks,
         rewards=rewards,
         damaged=done.damaged.count + done.duplicates.count + done.failures.count + tried.damaged.count,
@@ -212,13 +212,13 @@ def _findings(scan: OutputScan) -> list[str]:
     return [*scan.damaged.words(), *scan.failures.words(), *scan.duplicates.words()]
 
 
-def _unknown(standing: Standing) -> list[str]:
-    if not len(standing.unknown):
+def _unknown(survey: Survey) -> list[str]:
+    if not len(survey.unknown):
         return []
-    named = ", ".join(map(str, standing.unknown.lowest(_UNKNOWN_NAMED)))
-    more = len(standing.unknown) - _UNKNOWN_NAMED
+    named = ", ".join(map(str, survey.unknown.lowest(_UNKNOWN_NAMED)))
+    more = len(survey.unknown) - _UNKNOWN_NAMED
     return [
-        f"the output has {len(standing.unknown)} rows that the input does not have, left alone: {named}"
+        f"the output has {len(survey.unknown)} rows that the input does not have, left alone: {named}"
         + (f" and {more} more" if more > 0 else "")
     ]
 

@@ -12,7 +12,7 @@ from triocollect.checkpoint.plan import Plan, plan
 from triocollect.checkpoint.sent import read_dispatched
 from triocollect.collector.earlier import read_run_file
 from triocollect.collector.history import History, history_of
-from triocollect.collector.resume import Standing, max_rollout_attempts
+from triocollect.collector.resume import Survey, max_rollout_attempts
 from triocollect.errors import DamageError, StorageError
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.records.output import scan_output
@@ -78,13 +78,13 @@ def restart_of(output: Path | None, root: Path, *, owns: bool) -> Restart:
 def _history(output: Path, root: Path, rung: Rung, run: str | None) -> History:
     rows = materialized_path(output)
     attempts, _ = max_rollout_attempts(os.environ.get("NEMO_GYM_MAX_ROLLOUT_ATTEMPTS"))
-    standing = Standing(scan_output(output), scan_sidecar(failures_path(output)), attempts)
+    survey = Survey(scan_output(output), scan_sidecar(failures_path(output)), attempts)
     sent = read_dispatched(root / DISPATCHED)
     if run is not None:
         sent = sent.beside(run)
     if not rung.is_bottom:  # as a run does
         sent = sent.above(0)
-    return history_of(read_rows(rows), standing, sent, episodes_named(root))
+    return history_of(read_rows(rows), survey, sent, episodes_named(root))
 
 
 def _reasons(rung: Rung, planned: Plan) -> Mapping[str, str]:
