@@ -51,13 +51,13 @@ class Again(msgspec.Struct, frozen=True):
     counts: bool
 
 
-class Ended(msgspec.Struct, frozen=True):
+class LastWord(msgspec.Struct, frozen=True):
     """The row's last word of this run; None where nothing was to be written."""
 
     result: Result | None
 
 
-End: TypeAlias = Again | Ended
+End: TypeAlias = Again | LastWord
 
 
 async def fly(fleet: Fleet, row: Row) -> None:
@@ -69,14 +69,14 @@ async def fly(fleet: Fleet, row: Row) -> None:
     while True:
         try:
             end = await _send(fleet, row, counted + 1, closed)
-            if isinstance(end, Ended) and end.result is not None and fleet.hand_over is not None:
+            if isinstance(end, LastWord) and end.result is not None and fleet.hand_over is not None:
                 await fleet.hand_over(end.result)
         except Exception:
             fleet.gate.close()  # the run ends here: the place that is given back must start no other row
             raise
         finally:
             fleet.gate.leave(row.key)
-        if isinstance(end, Ended):
+        if isinstance(end, LastWord):
             return
         counted, closed = (counted + 1, 0) if end.counts else (counted, closed + 1)
         await trio.sleep(end.pause_s)
@@ -112,14 +112,14 @@ def _settle(fleet: Fleet, flight: Flight, outcome: Outcome, closed: int) -> End:
     """Write down how a send ended, in one synchronous step. `closed`: so often in a row the server was."""
     match outcome:
         case Success():
-            return Ended(_succeed(fleet, flight, outcome))
+            return LastWord(_succeed(fleet, flight, outcome))
         case Failure():
-            return Ended(_fail(fleet, flight, outcome))
+            return LastWord(_fail(fleet, flight, outcome))
         case Unpersisted():
             fleet.unpersisted(flight.episode)
             fleet.ledger.replied(flight.row.key)
             fleet.tell(RowLeft(flight.row.key, "the environment asked that nothing be written"))
-            return Ended(None)
+            return LastWord(None)
         case Closed():
             fleet.ledger.nothing_ran(flight.row.key)
             fleet.retries.taken_back(flight.nth)
@@ -146,14 +146,14 @@ def _not_begun(fleet: Fleet, flight: Flight, outcome: NothingRan | Refused, clos
         fleet.ledger.nothing_ran(flight.row.key)
         if closed >= MOST_KNOCKS:
             fleet.tell(RowLeft(flight.row.key, f"its server cannot be reached: {outcome.reason}"))
-            return Ended(None)
+            return LastWord(None)
     return _again(fleet, flight, outcome, closed + 1, counts=False)
 
 
 def _try_again(fleet: Fleet, flight: Flight, outcome: NothingRan | NoReply | Refused) -> End:
     """As the same attempt where nothing ran, else as the next; or the row is given up for this run."""
     if not fleet.retries.allows_another(flight.nth):
-        return Ended(_give_up(fleet, flight, outcome))
+        return LastWord(_give_up(fleet, flight, outcome))
     if isinstance(outcome, NothingRan):
         fleet.ledger.nothing_ran(flight.row.key)
     else:

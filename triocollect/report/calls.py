@@ -73,7 +73,7 @@ def of_rollouts(spent: Mapping[EpisodeId, Spent], rollouts: Sequence[str]) -> Ma
     return found
 
 
-class _Ended(msgspec.Struct, frozen=True):
+class _EndedCall(msgspec.Struct, frozen=True):
     capture_key: str | None
     output_tokens: int
 
@@ -86,4 +86,4 @@ class _Usage(msgspec.Struct, frozen=True):
     output_tokens: int = 0
 
 
-_decode: Final = msgspec.json.Decoder(_Ended).decode
+_decode: Final = msgspec.json.Decoder(_EndedCall).decode
