@@ -8,7 +8,7 @@ from triocollect.cli import say
 from triocollect.cli.app import command
 from triocollect.cli.where import CHECKPOINT_DIR, JSON, OUTPUT, PATH, places_at
 from triocollect.errors import Exit
-from triocollect.reading.standing import standing_of
+from triocollect.reading.run_status import run_status_of
 
 ABOUT = """What is done, failed and left; what was in flight when it was last written down, and what of it the
 same command would continue and what it would start from the input; the last checkpoints; whether a collector
@@ -37,6 +37,6 @@ def status(
     json: Annotated[bool, JSON] = False,
 ) -> int:
     """Look, and tell."""
-    found = standing_of(places_at(Path(path), output=output, checkpoint_dir=checkpoint_dir))
+    found = run_status_of(places_at(Path(path), output=output, checkpoint_dir=checkpoint_dir))
     say.out(found.as_json().decode() if json else found.text(datetime.now(UTC)))
     return Exit.REFUSED if found.damaged else Exit.OK

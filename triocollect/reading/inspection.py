@@ -24,7 +24,7 @@ from triocollect.protocol.manifests import (
     ParticipantRef,
     Restarted,
 )
-from triocollect.reading.standing import age
+from triocollect.reading.run_status import age
 from triocollect.report.wording import rows, several
 
 _MOST_MANIFEST_BYTES: Final = 1 << 20

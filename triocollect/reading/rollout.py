@@ -15,7 +15,7 @@ from triocollect.protocol.manifests import Collection, Dispatched
 from triocollect.reading.inspection import parts_of
 from triocollect.reading.places import Place
 from triocollect.reading.restart import Continues, Restarts, restart_of
-from triocollect.reading.standing import owns
+from triocollect.reading.run_status import owns
 from triocollect.records.findings import Findings
 from triocollect.records.heads import decode_output_head, decode_sidecar_head, head_of
 from triocollect.records.lines import Line, Lines

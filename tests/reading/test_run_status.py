@@ -14,14 +14,14 @@ from tests.reading.golden import same_as_golden
 from tests.reading.runs import snapshot
 from triocollect.__main__ import main
 from triocollect.reading.places import places
-from triocollect.reading.standing import standing_of
+from triocollect.reading.run_status import run_status_of
 
 WRITTEN = "when last written down"
 NOW = datetime(2026, 1, 2, 3, 5, tzinfo=UTC)
 
 
 def told(path="."):
-    return standing_of(places(Path(path)))
+    return run_status_of(places(Path(path)))
 
 
 def test_people_read_where_the_run_stands_and_what_a_restart_does(folder):

@@ -77,7 +77,7 @@ class RunsStatus(msgspec.Struct, frozen=True):
         return "\n\n".join("\n".join(_lines(one, now)) for one in self.runs)
 
 
-def standing_of(found: Sequence[Place]) -> RunsStatus:
+def run_status_of(found: Sequence[Place]) -> RunsStatus:
     """Look; changes nothing and takes no lock. Raises StorageError where the output cannot be read."""
     return RunsStatus(tuple(_run(place) for place in found))
 
