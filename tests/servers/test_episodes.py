@@ -11,7 +11,7 @@ import yaml
 
 from tests.servers.wired import COUNTER_ROW, Deployment, an_episode, hanging_up
 from triocollect.servers.environment.episode import STEPS, Episode
-from triocollect.servers.environment.orders import Order, parse_order
+from triocollect.servers.environment.run_requests import RunRequest, parse_run
 
 ROWS = {
     "exact_match": {"responses_create_params": {"input": "Repeat exactly: hi"}, "expected_answer": "hi"},
@@ -187,19 +187,19 @@ async def test_aggregate_metrics_answers_with_gyms_keys():
 
 def test_an_episode_survives_being_written_down_at_any_boundary():
     body = json.dumps(an_episode({**COUNTER_ROW, "big": 2**80})).encode()
-    order = parse_order(body, ["counter"])
+    asked = parse_run(body, ["counter"])
     for step in range(len(STEPS) + 1):
         record = {"reward": msgspec.Raw(b"1.0")}
-        episode = Episode(order=order, step=step, response={"id": msgspec.Raw(b'"r"')}, record=record)
+        episode = Episode(asked=asked, step=step, response={"id": msgspec.Raw(b'"r"')}, record=record)
         written = msgspec.json.encode(episode)
         assert msgspec.json.encode(msgspec.json.decode(written, type=Episode)) == written
-    again = msgspec.json.decode(msgspec.json.encode(order), type=Order)
+    again = msgspec.json.decode(msgspec.json.encode(asked), type=RunRequest)
     assert bytes(again.fields["big"]) == str(2**80).encode()
 
 
 def test_a_row_without_any_identity_gets_one_of_its_own():
     body = json.dumps(COUNTER_ROW).encode()
-    assert parse_order(body, ["counter"]).episode != parse_order(body, ["counter"]).episode
+    assert parse_run(body, ["counter"]).episode != parse_run(body, ["counter"]).episode
 
 
 @pytest.mark.parametrize(
@@ -213,4 +213,4 @@ def test_a_row_without_any_identity_gets_one_of_its_own():
 def test_a_row_goes_to_the_source_of_its_agent_first(named, source):
     sources = ["a", "b"]
     random.shuffle(sources)
-    assert parse_order(json.dumps(named).encode(), sources).source == source
+    assert parse_run(json.dumps(named).encode(), sources).source == source

@@ -20,12 +20,12 @@ from triocollect.protocol.values import JsonObject
 from triocollect.servers.environment.drive import Broken, drive
 from triocollect.servers.environment.episode import Episode, SourcePeers
 from triocollect.servers.environment.episodes import Episodes
-from triocollect.servers.environment.orders import (
+from triocollect.servers.environment.run_requests import (
     MAX_REASON,
     EpisodeReply,
     Failure,
-    Order,
-    parse_order,
+    RunRequest,
+    parse_run,
 )
 from triocollect.servers.peers import Connect, Peer, network
 from triocollect.servers.replies import attended, broken, json_reply, refusal, refused, retired
@@ -69,20 +69,20 @@ class EnvironmentServer:
         """POST /run: one episode, from its input or from where a checkpoint has it, to its record."""
         body = await request.body()
         try:
-            order = replace(parse_order(body, self._sources), epoch=epoch_of(request.headers))
+            asked = replace(parse_run(body, self._sources), epoch=epoch_of(request.headers))
         except (ValueError, RecursionError) as error:
             return refusal(Code.BAD_REQUEST, str(error))
-        if self._named_only and order.nameless:
+        if self._named_only and asked.nameless:
             return refusal(Code.ROLLOUT_ID_REQUIRED, "the row has neither _ng_rollout_id nor its indices")
-        begun = self.episodes.begin(order, continued=request.headers.get(CONTINUED) == "1")
+        begun = self.episodes.begin(asked, continued=request.headers.get(CONTINUED) == "1")
         if isinstance(begun, Refusal):
             return refused(begun)
         try:
-            with self._admission.enter(order.episode, "starting") as work:
+            with self._admission.enter(asked.episode, "starting") as work:
                 return await attended(request, self._admission, lambda: self._fly(begun, work))
-            return retired(order.episode, self._admission)
+            return retired(asked.episode, self._admission)
         finally:
-            self.episodes.end(order.episode)
+            self.episodes.end(asked.episode)
 
     async def aggregate(self, request: Request) -> Response:
         """POST /aggregate_metrics: Gym 0.7.0's metrics over `verify_responses`."""
@@ -98,15 +98,15 @@ class EnvironmentServer:
         return json_reply(self._head)
 
     async def _fly(self, episode: Episode, work: Work) -> Response:
-        order = episode.order
-        match await drive(episode, self._sources[order.source], work, self.episodes.at_boundary):
+        asked = episode.asked
+        match await drive(episode, self._sources[asked.source], work, self.episodes.at_boundary):
             case Broken() as end:
-                return _failed(order, end)
+                return _failed(asked, end)
             case Episode(record=record):
                 assert record is not None
-                if order.task_id is UNSET:
+                if asked.task_id is UNSET:
                     return json_reply(record)
-                return json_reply(EpisodeReply(order.episode, order.task_id, result=record))
+                return json_reply(EpisodeReply(asked.episode, asked.task_id, result=record))
 
 
 def build_app(settings: EnvironmentSettings, connect: Connect = network) -> Starlette:
@@ -138,9 +138,9 @@ def build_app(settings: EnvironmentSettings, connect: Connect = network) -> Star
     return app
 
 
-def _failed(order: Order, end: Broken) -> Response:
-    if order.task_id is UNSET:
+def _failed(asked: RunRequest, end: Broken) -> Response:
+    if asked.task_id is UNSET:
         return broken(end.reason)
     reason = end.reason if len(end.reason) <= MAX_REASON else end.reason[: MAX_REASON - 1] + "…"
     failure = Failure(reason, terminal=not end.passing, stage=end.stage)
-    return json_reply(EpisodeReply(order.episode, order.task_id, failure=failure))
+    return json_reply(EpisodeReply(asked.episode, asked.task_id, failure=failure))

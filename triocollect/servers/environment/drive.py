@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from triocollect.errors import PeerError
 from triocollect.participant import Work
 from triocollect.servers.environment.episode import STEPS, Episode, SourcePeers, Step, end_sessions
-from triocollect.servers.environment.orders import Stage
+from triocollect.servers.environment.run_requests import Stage
 
 
 class Broken(msgspec.Struct, frozen=True):

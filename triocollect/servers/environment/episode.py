@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from triocollect.errors import PeerError
 from triocollect.protocol.identity import epoch_headers, identity_headers, model_path
 from triocollect.servers.cookies import renewed
-from triocollect.servers.environment.orders import Order, Stage, without_the_collectors
+from triocollect.servers.environment.run_requests import RunRequest, Stage, without_the_collectors
 from triocollect.servers.peers import Peer, PeerReply
 
 CLOSE_GRACE_S: Final = 5.0
@@ -24,7 +24,7 @@ _log: Final = logging.getLogger("triocollect.servers.environment")
 class Episode(msgspec.Struct, frozen=True, kw_only=True):
     """One episode at a boundary: `step` is the number of the next step in STEPS, len(STEPS) at the end."""
 
-    order: Order
+    asked: RunRequest
     step: int = 0
     cookie: str | None = None  # of the session at the resources server, for those that go by it
     response: dict[str, Raw] | None = None  # the agent's
@@ -53,7 +53,7 @@ class Step(NamedTuple):
 
 
 async def _seed(episode: Episode, around: SourcePeers) -> Episode:
-    reply = await around.resources.post("/seed_session", _encode(episode.order.fields), _headers(episode))
+    reply = await around.resources.post("/seed_session", _encode(episode.asked.fields), _headers(episode))
     return replace(episode, cookie=reply.cookie)
 
 
@@ -64,9 +64,9 @@ async def _open(episode: Episode, around: SourcePeers) -> Episode:
 
 
 async def _activate(episode: Episode, around: SourcePeers) -> Episode:
-    params = episode.order.fields.get("responses_create_params", Raw(b"{}"))
-    headers = epoch_headers(episode.order.epoch)
-    reply = await around.agent.post(model_path(episode.order.episode), bytes(params), headers)
+    params = episode.asked.fields.get("responses_create_params", Raw(b"{}"))
+    headers = epoch_headers(episode.asked.epoch)
+    reply = await around.agent.post(model_path(episode.asked.episode), bytes(params), headers)
     cookie = renewed(episode.cookie, reply.cookie)
     return replace(episode, response=_fields(around.agent, reply), cookie=cookie)
 
@@ -74,7 +74,7 @@ async def _activate(episode: Episode, around: SourcePeers) -> Episode:
 async def _verify(episode: Episode, around: SourcePeers) -> Episode:
     assert episode.response is not None
     response = Raw(msgspec.json.encode(episode.response))
-    claim = {**episode.order.fields, "response": response}
+    claim = {**episode.asked.fields, "response": response}
     reply = await around.resources.post("/verify", _encode(claim), _headers(episode))
     return replace(episode, record=_record(claim, _fields(around.resources, reply), around.resources.name))
 
@@ -92,9 +92,9 @@ async def end_sessions(episode: Episode, around: SourcePeers) -> Episode:
             try:
                 await peer.post(path, b"{}", headers)
             except PeerError as error:
-                _log.warning("%s was not closed: %s", episode.order.episode.capture_key, error)
+                _log.warning("%s was not closed: %s", episode.asked.episode.capture_key, error)
     if patience.cancelled_caught:
-        _log.warning("%s was not closed in time", episode.order.episode.capture_key)
+        _log.warning("%s was not closed in time", episode.asked.episode.capture_key)
     return episode
 
 
@@ -108,7 +108,7 @@ STEPS: Final = (
 
 
 def _identity(episode: Episode) -> dict[str, str]:
-    return identity_headers(episode.order.episode, episode.order.epoch)
+    return identity_headers(episode.asked.episode, episode.asked.epoch)
 
 
 def _headers(episode: Episode) -> Mapping[str, str]:

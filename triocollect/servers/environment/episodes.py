@@ -14,7 +14,7 @@ from triocollect.protocol.manifests import Record
 from triocollect.protocol.messages import Mode
 from triocollect.protocol.refusals import Code, Refusal
 from triocollect.servers.environment.episode import STEPS, Episode
-from triocollect.servers.environment.orders import Order, task_digest
+from triocollect.servers.environment.run_requests import RunRequest, task_digest
 from triocollect.servers.states import give_back, keep
 
 
@@ -25,7 +25,7 @@ class EpisodeRecord(Record, frozen=True, kw_only=True):
 
 
 class Boundary(msgspec.Struct, frozen=True):
-    """The `state` of a record: an `Episode` without its order, which the next /run brings again."""
+    """The `state` of a record: an `Episode` without its request, which the next /run brings again."""
 
     step: int
     cookie: str | None
@@ -48,20 +48,20 @@ class Episodes(Restoring[EpisodeRecord, _Restored]):
         super().__init__("environment", instance, admission, EpisodeRecord)
         self.under_way: Final[dict[EpisodeId, Episode]] = {}
 
-    def begin(self, order: Order, *, continued: bool) -> Episode | Refusal:
+    def begin(self, asked: RunRequest, *, continued: bool) -> Episode | Refusal:
         """Start an episode, or say why not. A restored record is used up by a start and by nothing else.
 
-        An order that does not say that it is `continued` is played from its input.
+        A request that does not say that it is `continued` is played from its input.
         """
-        name = order.episode
-        if (refused := self.admission.refusal(name, epoch=order.epoch)) is not None:
+        name = asked.episode
+        if (refused := self.admission.refusal(name, epoch=asked.epoch)) is not None:
             return refused
         self.admission.end_expired_lease()
         if self.admission.closed:
             return Refusal(code=Code.CHECKPOINT_OPEN, detail="no episode starts while a checkpoint is taken")
         if name in self.under_way:
             return Refusal(code=Code.DUPLICATE_ATTEMPT, detail=f"{name.capture_key} is under way already")
-        episode = self._continued(order) if continued else Episode(order=order)
+        episode = self._continued(asked) if continued else Episode(asked=asked)
         if isinstance(episode, Episode):
             self.restored.pop(name, None)
             self.under_way[name] = episode
@@ -69,7 +69,7 @@ class Episodes(Restoring[EpisodeRecord, _Restored]):
 
     def at_boundary(self, episode: Episode) -> None:
         """This is where the episode stands now."""
-        self.under_way[episode.order.episode] = episode
+        self.under_way[episode.asked.episode] = episode
 
     def end(self, name: EpisodeId) -> None:
         """The episode is over."""
@@ -78,7 +78,7 @@ class Episodes(Restoring[EpisodeRecord, _Restored]):
     def export(self, scope: frozenset[EpisodeId]) -> Sequence[EpisodeRecord]:
         """Every episode of the scope that is here."""
         flying = [
-            _record(name, task_digest(episode.order), _boundary(episode))
+            _record(name, task_digest(episode.asked), _boundary(episode))
             for name, episode in self.under_way.items()
             if name in scope
         ]
@@ -100,15 +100,15 @@ class Episodes(Restoring[EpisodeRecord, _Restored]):
         }
         return tuple(self.restored)
 
-    def _continued(self, order: Order) -> Episode | Refusal:
-        name = order.episode
+    def _continued(self, asked: RunRequest) -> Episode | Refusal:
+        name = asked.episode
         if (restored := self.restored.get(name)) is None:
             return Refusal(code=Code.NOT_RESTORED, detail=f"nothing of {name.capture_key} was restored here")
-        if restored.task_digest != task_digest(order):
+        if restored.task_digest != task_digest(asked):
             return Refusal(
                 code=Code.TASK_MISMATCH, detail=f"{name.capture_key} was restored from another task's episode"
             )
-        return Episode(order=order, **msgspec.structs.asdict(restored.boundary))
+        return Episode(asked=asked, **msgspec.structs.asdict(restored.boundary))
 
 
 def _boundary(episode: Episode) -> Boundary:

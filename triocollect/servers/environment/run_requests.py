@@ -17,7 +17,7 @@ OF_ONE_ATTEMPT: Final = frozenset({"_ng_attempt_index", "reuse_cached_deliverabl
 COLLECTORS_OWN: Final = ("ng_trajectory", "ng_model_call_capture", "ng_perf")  # and whatever begins with _ng_
 
 
-class Order(msgspec.Struct, frozen=True):
+class RunRequest(msgspec.Struct, frozen=True):
     """One /run: whose it is, from which source, and the row's fields as they came.
 
     `task_id` is that of an episode request and UNSET for a flat row; it decides the shape of the reply.
@@ -89,25 +89,25 @@ class EpisodeReply(msgspec.Struct, frozen=True):
     failure: Failure | None = None
 
 
-def parse_order(body: bytes, sources: Collection[str]) -> Order:
+def parse_run(body: bytes, sources: Collection[str]) -> RunRequest:
     """Read a /run. Raises ValueError (msgspec's included) in words, RecursionError where it is too deep."""
     shape = msgspec.json.decode(body, type=_Shape)
     if shape.episode_id is not UNSET and shape.task is not UNSET:
-        return _episode_order(msgspec.json.decode(body, type=_Request), sources)
+        return _of_episode(msgspec.json.decode(body, type=_Request), sources)
     flat = msgspec.json.decode(body, type=_Flat)
     agent = None if flat.agent_ref is None else flat.agent_ref.name
     source = _source(agent or flat.server or flat.task_source, sources)
     fields = msgspec.json.decode(body, type=dict[str, Raw])
     name = _flat_name(flat)
     episode = _checked(EpisodeId(uuid.uuid4().hex if name is None else name, flat.attempt or 0))
-    return Order(episode, source, fields, nameless=name is None)
+    return RunRequest(episode, source, fields, nameless=name is None)
 
 
-def task_digest(order: Order) -> str:
+def task_digest(asked: RunRequest) -> str:
     """Hex sha256 of what is asked for, the same for every attempt at it."""
-    named = {name: value for name, value in order.fields.items() if name not in OF_ONE_ATTEMPT}
-    source = Raw(msgspec.json.encode((order.source, order.episode.rollout_id)))
-    task_id = Raw(b"null") if order.task_id is UNSET else order.task_id
+    named = {name: value for name, value in asked.fields.items() if name not in OF_ONE_ATTEMPT}
+    source = Raw(msgspec.json.encode((asked.source, asked.episode.rollout_id)))
+    task_id = Raw(b"null") if asked.task_id is UNSET else asked.task_id
     # A row's own fields cannot be confused with these two, whatever they are called.
     return digest_of({f".{name}": value for name, value in named.items()} | {"of": source, "task": task_id})
 
@@ -121,7 +121,7 @@ def without_the_collectors(fields: dict[str, Raw]) -> dict[str, Raw]:
     }
 
 
-def _episode_order(request: _Request, sources: Collection[str]) -> Order:
+def _of_episode(request: _Request, sources: Collection[str]) -> RunRequest:
     _checked(request.episode_id)
     taskset = msgspec.json.decode(request.task.task_id, type=_TaskId).taskset
     fields = dict(request.task.task_input.task_data)
@@ -129,7 +129,7 @@ def _episode_order(request: _Request, sources: Collection[str]) -> Order:
         fields["responses_create_params"] = params
     # Routes may give a taskset any name, which tells nothing here; one source needs no telling.
     source = next(iter(sources)) if len(sources) == 1 else _source(taskset, sources)
-    return Order(request.episode_id, source, fields, request.task.task_id)
+    return RunRequest(request.episode_id, source, fields, request.task.task_id)
 
 
 def _flat_name(flat: _Flat) -> str | None:
