@@ -23,7 +23,7 @@ from fuzz.simulation.oracle import Oracle
 from fuzz.simulation.servers import CAPTURED, UNCAPTURED, Servers, inline
 from fuzz.simulation.story import UNDISTURBED, Life, Moment, Story
 from triocollect.checkpoint.signals import hear
-from triocollect.collector.run import Order, run
+from triocollect.collector.run import Setup, run
 from triocollect.config.settings import CheckpointConfig, Config, DispatchConfig, InputConfig, OutputConfig
 from triocollect.deployment.plan import agent_of
 from triocollect.errors import StoppedError, TriocollectError, reason_of
@@ -147,7 +147,7 @@ class Living:
     async def live(self):
         """To its end, whatever that is."""
         transport = Client(connect=self.network.connect)
-        order = Order(
+        setup = Setup(
             config=self.world.config(self.life),
             transport=transport,
             listener=self._unless_dead(self.oracle.listen),
@@ -161,7 +161,7 @@ class Living:
             with self.whole, trio.fail_after(LONGEST_S):
                 async with trio.open_nursery() as happening:
                     self._start(happening)
-                    report = await run(order)
+                    report = await run(setup)
                     ended = trio.current_time()
                     happening.cancel_scope.cancel()
         except BaseExceptionGroup as group:

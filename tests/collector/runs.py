@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import trio
 
-from triocollect.collector.run import Order, run
+from triocollect.collector.run import Setup, run
 from triocollect.config import Config, DispatchConfig, InputConfig, OutputConfig, ServersConfig
 from triocollect.errors import reason_of
 from triocollect.transport import Transport
@@ -49,7 +49,7 @@ class RunFolder:
         transport = Transport(max_reply_bytes=config.dispatch.max_reply_bytes, connect=connect)
         try:
             return await run(
-                Order(
+                Setup(
                     config=config,
                     transport=transport,
                     listener=listener or (lambda _: None),

@@ -10,7 +10,7 @@ from attrs import evolve
 from trio.testing import MockClock
 
 from tests.collector.runs import RunFolder, inline
-from triocollect.collector.run import Order, run
+from triocollect.collector.run import Setup, run
 from triocollect.config import CheckpointConfig
 from triocollect.errors import GivenUpError, StoppedError, TriocollectError, UsageError, reason_of
 from triocollect.events import Note, RunStarted
@@ -42,7 +42,7 @@ async def attempt(place, *, orders=lambda _: None, listener=lambda _: None):
         checkpoint=CheckpointConfig(dir=place.folder / "checkpoints"),
     )
     transport = Client(connect=nobody)
-    order = Order(
+    setup = Setup(
         config=config,
         transport=transport,
         listener=listener,
@@ -51,7 +51,7 @@ async def attempt(place, *, orders=lambda _: None, listener=lambda _: None):
         connect=nobody,
     )
     try:
-        await run(order)
+        await run(setup)
     except BaseExceptionGroup as group:
         return reason_of(group)
     except (TriocollectError, ZeroDivisionError) as error:

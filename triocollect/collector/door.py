@@ -19,7 +19,7 @@ import trio
 from triocollect.checkpoint.inbox import Inbox
 from triocollect.checkpoint.orders import RUN_ENDED, NotPublished, Published, nothing_tried
 from triocollect.collector.fleet import Result
-from triocollect.collector.run import Order, run
+from triocollect.collector.run import Setup, run
 from triocollect.collector.send import Dispatch
 from triocollect.config.settings import Config
 from triocollect.errors import UsageError, reason_of
@@ -46,8 +46,8 @@ async def collect(
     the errors of `triocollect.errors`; a cancelled collect leaves a folder from which the same call goes on.
     """
 
-    def order(transport: Client) -> Order:
-        return Order(
+    def setup(transport: Client) -> Setup:
+        return Setup(
             config=config,
             transport=transport,
             listener=listener or _nobody,
@@ -56,7 +56,7 @@ async def collect(
             signals=signals,
         )
 
-    return await _collect(config, order)
+    return await _collect(config, setup)
 
 
 def collect_sync(
@@ -144,9 +144,9 @@ async def _results(
     """
     send, receive = trio.open_memory_channel[Result](0)
 
-    def order(transport: Client) -> Order:
+    def setup(transport: Client) -> Setup:
         orders = None if asked is None else asked.meet
-        return Order(
+        return Setup(
             config=config,
             transport=transport,
             listener=_nobody,
@@ -158,7 +158,7 @@ async def _results(
     async def collect_all() -> None:
         async with send:
             try:
-                under_way.report = await _collect(config, order)
+                under_way.report = await _collect(config, setup)
             except Exception as error:  # noqa: BLE001  # raised again where the caller can see it plain
                 under_way.fault = error
             finally:
@@ -173,7 +173,7 @@ async def _results(
                 yield result
 
 
-async def _collect(config: Config, order: Callable[[Client], Order]) -> Report:
+async def _collect(config: Config, setup: Callable[[Client], Setup]) -> Report:
     if not trio.lowlevel.in_trio_run():
         raise UsageError(
             "collect runs under trio; from asyncio: await asyncio.to_thread(triocollect.collect_sync, config)"
@@ -181,13 +181,13 @@ async def _collect(config: Config, order: Callable[[Client], Order]) -> Report:
     transport = Client(
         connect_timeout_s=config.dispatch.connect_timeout_s, max_reply_bytes=config.dispatch.max_reply_bytes
     )
-    ordered = order(transport)
-    if config.checkpoint is not None and ordered.dispatch is not None:
+    made = setup(transport)
+    if config.checkpoint is not None and made.dispatch is not None:
         raise UsageError(
             "checkpoints are taken of rows that go to servers, not of a dispatch function of your own"
         )
     try:
-        return await run(ordered)
+        return await run(made)
     except BaseExceptionGroup as group:
         raise reason_of(group) from group
     finally:

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
 
 @frozen(kw_only=True)
-class Order:
-    """What is to be run. `dispatch`: the caller sends rows itself; `hand_over` waits for the caller.
+class Setup:
+    """What a run is set up with. `dispatch`: the caller sends rows itself; `hand_over` waits for the caller.
 
     `orders` gets the inbox of a run with a checkpoint directory, before anything else is done there.
     `deployment` brings the embedded servers up, `connect` replaces the network of control calls.
@@ -77,48 +77,48 @@ class Order:
         self.listener(event)
 
 
-async def run(order: Order) -> Report:
+async def run(setup: Setup) -> Report:
     """Collect all rows. Raises UsageError, RefusedError, StorageError, DeploymentError, CheckpointError.
 
     The locks are held until every service has ended: nobody else's servers or files are met half way.
     """
-    began, config = trio.current_time(), order.config
-    if order.dispatch is None:
+    began, config = trio.current_time(), setup.config
+    if setup.dispatch is None:
         make_room(config.dispatch.concurrency)
     if config.checkpoint is None:
-        return await _run(order, None, began)
+        return await _run(setup, None, began)
     from triocollect.checkpoint.signals import listen_for_signals  # noqa: PLC0415  # not without a directory
     from triocollect.collector.holding import hold, open_inbox  # noqa: PLC0415  # needs httpx, which is slow
 
-    inbox = open_inbox(config.checkpoint, signals=order.signals)
+    inbox = open_inbox(config.checkpoint, signals=setup.signals)
     try:
         async with trio.open_nursery() as listening:
-            if order.signals:
+            if setup.signals:
                 await listening.start(listen_for_signals, inbox)
-            if order.orders is not None:
-                order.orders(inbox)
+            if setup.orders is not None:
+                setup.orders(inbox)
             async with hold(
                 config,
                 inbox,
-                signals=order.signals,
-                tell=order.tell,
-                connect=order.connect,
+                signals=setup.signals,
+                tell=setup.tell,
+                connect=setup.connect,
             ) as held:
-                report = await _run(order, held, began)
+                report = await _run(setup, held, began)
             listening.cancel_scope.cancel()
         return report
     finally:
         inbox.close(RUN_ENDED)
 
 
-async def _run(order: Order, held: "Held | None", began: float) -> Report:
-    config, inbox, locked = order.config, None if held is None else held.inbox, None
+async def _run(setup: Setup, held: "Held | None", began: float) -> Report:
+    config, inbox, locked = setup.config, None if held is None else held.inbox, None
     try:
         with giving_way(inbox):
             locked = await lock_output(
                 config.output.path,
                 wait_s=config.output.wait_for_lock_s,
-                warn=lambda text: order.tell(Note(text, "warning")),
+                warn=lambda text: setup.tell(Note(text, "warning")),
             )
         if locked is None:
             go_on_unless_stopped(inbox)
@@ -127,33 +127,33 @@ async def _run(order: Order, held: "Held | None", began: float) -> Report:
         if held is not None:
             held.directory.back_out()
         raise
-    routing, outset = await _set_out(order, locked, held)
+    routing, outset = await _set_out(setup, locked, held)
     if outset is None:
         return nothing_to_do(Files(config.output.path), seconds=trio.current_time() - began)
     try:
         async with trio.open_nursery() as services:
-            fleet = await _collect(order, services, routing, outset, held)
+            fleet = await _collect(setup, services, routing, outset, held)
             services.cancel_scope.cancel()
     finally:
         outset.sinks.close()
     report = report_of(outset, fleet, config.output, seconds=trio.current_time() - began)
-    checkpoints = checkpoints_of(order.outcomes)
-    return msgspec.structs.replace(report, notes=tuple(order.warnings), checkpoints=checkpoints)
+    checkpoints = checkpoints_of(setup.outcomes)
+    return msgspec.structs.replace(report, notes=tuple(setup.warnings), checkpoints=checkpoints)
 
 
 async def _set_out(
-    order: Order, locked: LockedOutput, held: "Held | None"
+    setup: Setup, locked: LockedOutput, held: "Held | None"
 ) -> tuple[Routing | None, Outset | None]:
     routing = outset = None
     inbox = None if held is None else held.inbox
     try:
-        if order.dispatch is None:
+        if setup.dispatch is None:
             with giving_way(inbox):
-                routing = await look_up(order.config, order.transport)
+                routing = await look_up(setup.config, setup.transport)
         go_on_unless_stopped(inbox)
         output = AppendFile(locked.path, descriptor=locked.descriptor)
         own = None if held is None else OwnStore(held.store, held.directory.run)
-        outset = set_out(order.config, output, routing, order.tell, own)
+        outset = set_out(setup.config, output, routing, setup.tell, own)
     finally:
         if outset is None:
             locked.give_back()
@@ -163,9 +163,9 @@ async def _set_out(
 
 
 async def _collect(
-    order: Order, services: trio.Nursery, routing: Routing | None, outset: Outset, held: "Held | None"
+    setup: Setup, services: trio.Nursery, routing: Routing | None, outset: Outset, held: "Held | None"
 ) -> Fleet:
-    config, survey, inbox = order.config, outset.survey, None if held is None else held.inbox
+    config, survey, inbox = setup.config, outset.survey, None if held is None else held.inbox
     wants_metrics = routing is not None and not config.output.disable_aggregation
     if survey.to_send:
         outset.forget_metrics()  # of an earlier run: they would not be those of these rows
@@ -174,40 +174,40 @@ async def _collect(
     control, gate = None, Gate(config.dispatch.concurrency)
     with giving_way(inbox):
         if routing is not None and is_embedded(config) and has_work:
-            head = await order.deployment(config, outset.rows, services, None if held is None else held.token)
-            routing = await ask_head(config, order.transport, head)
-        order.tell(_started(config, outset))
+            head = await setup.deployment(config, outset.rows, services, None if held is None else held.token)
+            routing = await ask_head(config, setup.transport, head)
+        setup.tell(_started(config, outset))
         if held is not None and routing is not None and survey.to_send:
-            control = await _take_control(order, held, outset, routing, gate)
-    fleet = _fleet(order, routing, outset, gate, control)
+            control = await _take_control(setup, held, outset, routing, gate)
+    fleet = _fleet(setup, routing, outset, gate, control)
     if held is not None and control is None and survey.to_send:
         # Told to stop before anything was sent: LATEST covers it.
         fleet.ended = Ended(Ending.INTERRUPTED if held.inbox.is_left else Ending.PREEMPTED)
         return fleet
-    await _fly(order, outset, fleet, control)
+    await _fly(setup, outset, fleet, control)
     outset.sinks.confirm()
-    await order.blocking(outset.sinks.sync)
+    await setup.blocking(outset.sinks.sync)
     if routing is not None and wants_metrics and has_work and fleet.is_done:
-        await _aggregate(order, routing, head, outset, inbox)
+        await _aggregate(setup, routing, head, outset, inbox)
     return fleet
 
 
 async def _take_control(
-    order: Order, held: "Held", outset: Outset, routing: Routing, gate: Gate
+    setup: Setup, held: "Held", outset: Outset, routing: Routing, gate: Gate
 ) -> "Control":
     from triocollect.checkpoint.discovery import Candidate  # noqa: PLC0415  # needs httpx, which is slow
     from triocollect.collector.controlled import Taking  # noqa: PLC0415  # needs httpx, which is slow
 
-    taking = Taking(held, outset, routing, order.blocking, order.tell)
-    named = [Candidate(url, kind) for kind, url in order.config.servers.participants]
+    taking = Taking(held, outset, routing, setup.blocking, setup.tell)
+    named = [Candidate(url, kind) for kind, url in setup.config.servers.participants]
     return await taking.take(gate, named)
 
 
-async def _fly(order: Order, outset: Outset, fleet: Fleet, control: "Control | None") -> None:
+async def _fly(setup: Setup, outset: Outset, fleet: Fleet, control: "Control | None") -> None:
     """Send what is left; with a directory, under its controller."""
-    longest_first = order.config.dispatch.longest_first
+    longest_first = setup.config.dispatch.longest_first
     async with trio.open_nursery() as syncing:
-        syncing.start_soon(outset.sinks.keep_synced, order.blocking)
+        syncing.start_soon(outset.sinks.keep_synced, setup.blocking)
         syncing.start_soon(fleet.clock.run)
         if control is None:
             await fly_all(fleet, outset, longest_first=longest_first)
@@ -219,16 +219,16 @@ async def _fly(order: Order, outset: Outset, fleet: Fleet, control: "Control | N
 
 
 async def _aggregate(
-    order: Order, routing: Routing, head: str | None, outset: Outset, inbox: Inbox | None
+    setup: Setup, routing: Routing, head: str | None, outset: Outset, inbox: Inbox | None
 ) -> None:
     async def now() -> Routing:
-        return routing if head is None else await ask_head(order.config, order.transport, head)
+        return routing if head is None else await ask_head(setup.config, setup.transport, head)
 
     fault: str | None = "told to stop before the environment servers had aggregated the results"
     with giving_way(inbox):
-        fault = await aggregate(order.transport, now, outset.files, order.config.output)
+        fault = await aggregate(setup.transport, now, outset.files, setup.config.output)
     if fault is not None:
-        order.tell(Note(fault, "warning"))
+        setup.tell(Note(fault, "warning"))
 
 
 def _started(config: Config, outset: Outset) -> RunStarted:
@@ -255,10 +255,10 @@ def _resumed(survey: Survey) -> Resumed:
 
 
 def _fleet(
-    order: Order, routing: Routing | None, outset: Outset, gate: Gate, control: "Control | None"
+    setup: Setup, routing: Routing | None, outset: Outset, gate: Gate, control: "Control | None"
 ) -> Fleet:
     dispatch, drift, air = (
-        order.config.dispatch,
+        setup.config.dispatch,
         outset.run_file.drift,
         None if control is None else control.air,
     )
@@ -269,24 +269,24 @@ def _fleet(
         retries=RetryBudget(dispatch.max_attempts),
         time=TimeBudget(dispatch.budget_s, dispatch.drain_margin_s),
         sinks=outset.sinks,
-        send=_send(order, routing, outset, clock, control),
+        send=_send(setup, routing, outset, clock, control),
         clock=clock,
         target=lambda row: CALLERS_OWN if routing is None else routing.target(row),
-        tell=order.tell,
+        tell=setup.tell,
         counts=Counts(failed=dict(outset.survey.failed), rewards=outset.rewards),
         drift=msgspec.Raw(msgspec.json.encode(drift)) if drift else None,
-        hand_over=order.hand_over,
+        hand_over=setup.hand_over,
         air=air,
         continued=None if control is None else control.continued,
     )
 
 
 def _send(
-    order: Order, routing: Routing | None, outset: Outset, clock: RowClock, control: "Control | None"
+    setup: Setup, routing: Routing | None, outset: Outset, clock: RowClock, control: "Control | None"
 ) -> Send:
     if routing is None:
-        assert order.dispatch is not None
-        return to_function(order.dispatch, clock)
+        assert setup.dispatch is not None
+        return to_function(setup.dispatch, clock)
     headers = no_headers if control is None else control.headers
-    send = to_servers(order.transport, routing, clock, reuse=outset.survey.reusable(), headers=headers)
-    return after_a_while(send) if is_embedded(order.config) else send
+    send = to_servers(setup.transport, routing, clock, reuse=outset.survey.reusable(), headers=headers)
+    return after_a_while(send) if is_embedded(setup.config) else send
