@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 from fuzz.simulation.living import Living, World, live, simulated
 from fuzz.simulation.network import Fault
-from fuzz.simulation.story import UNDISTURBED, Life, Moment, Order, Story, stories
+from fuzz.simulation.story import UNDISTURBED, Life, Moment, Signal, Story, stories
 
 MEMORY = Path("/dev/shm")  # where there is one, the disk is none
 
@@ -38,8 +38,8 @@ def test_every_row_ends_with_one_result_whatever_happens(story):
 
 
 def test_a_stop_a_checkpoint_a_death_and_a_full_stop():
-    stopped = Life(orders=(Order(Moment(1500), "TERM"),))
-    killed = Life(orders=(Order(Moment(700), "USR1"),), death=Moment(2000))
+    stopped = Life(signals=(Signal(Moment(1500), "TERM"),))
+    killed = Life(signals=(Signal(Moment(700), "USR1"),), death=Moment(2000))
     cut_short = Life(death=Moment(15, "syncs"))
     oracle = told(Story(3, 256, 2.0, 1, 1, (stopped, killed, cut_short)))
     assert oracle.restored, "some rows have to go on from where they were"
@@ -47,7 +47,7 @@ def test_a_stop_a_checkpoint_a_death_and_a_full_stop():
 
 @pytest.mark.parametrize("nth", range(1, 50, 3))
 def test_a_stop_at_any_answer_between_servers_tears_nothing(nth):
-    stopped = Life(orders=(Order(Moment(nth, "answers"), "TERM"),))
+    stopped = Life(signals=(Signal(Moment(nth, "answers"), "TERM"),))
     oracle = told(Story(3, 256, 2.0, 500, 5, (stopped,)))
     assert oracle.counts["published"], "the stop has its checkpoint"
 
@@ -56,26 +56,26 @@ def test_a_stop_at_any_answer_between_servers_tears_nothing(nth):
 @pytest.mark.parametrize("at", [0, 1, 3, 10, 30])
 def test_a_stop_before_anything_is_sent_loses_nothing(what, at):
     """From before anybody listens on, through the bringing up of the servers and the restoring."""
-    stopped = Life(orders=(Order(Moment(1500), "TERM"),))
-    at_once = Life(orders=(Order(Moment(at), what), Order(Moment(at + 5), "TERM")))
+    stopped = Life(signals=(Signal(Moment(1500), "TERM"),))
+    at_once = Life(signals=(Signal(Moment(at), what), Signal(Moment(at + 5), "TERM")))
     oracle = told(Story(3, 256, 2.0, 20, 5, (at_once, stopped, at_once, at_once)))
     assert oracle.restored, "rows go on from the one checkpoint that there is"
 
 
 @pytest.mark.parametrize("nth", range(1, 6))
 def test_a_stop_at_any_of_the_first_syncs_keeps_nobody_out(nth):
-    stopped = Life(orders=(Order(Moment(nth, "syncs"), "TERM"),))
+    stopped = Life(signals=(Signal(Moment(nth, "syncs"), "TERM"),))
     told(Story(2, 256, 2.0, 500, 5, (stopped, stopped)))
 
 
 def test_a_tool_whose_answer_was_lost_at_the_cut_is_not_called_again():
     stopped = Life(
-        orders=(Order(Moment(6, "answers"), "TERM"),), faults=frozenset({Fault("peer", 6, "reply lost")})
+        signals=(Signal(Moment(6, "answers"), "TERM"),), faults=frozenset({Fault("peer", 6, "reply lost")})
     )
     told(Story(1, 1, 2.0, 20, 5, (stopped,)))
 
 
-STOPPED = Life(orders=(Order(Moment(1500), "TERM"),))
+STOPPED = Life(signals=(Signal(Moment(1500), "TERM"),))
 
 
 def none_started_anew(oracle):
@@ -106,7 +106,7 @@ def test_a_restart_that_dies_at_any_word_of_a_participant_twice_continues_every_
 
 
 def test_rows_that_were_restored_and_not_sent_yet_are_in_the_next_checkpoint():
-    narrow = Life(orders=(Order(Moment(300), "USR1"),), death=Moment(900), concurrency=1)
+    narrow = Life(signals=(Signal(Moment(300), "USR1"),), death=Moment(900), concurrency=1)
     oracle = told(Story(4, 256, 2.0, 1, 1, (STOPPED, narrow, narrow)))
     assert oracle.counts["published"] == 3
     assert oracle.counts["continued"] >= 4
@@ -115,7 +115,7 @@ def test_rows_that_were_restored_and_not_sent_yet_are_in_the_next_checkpoint():
 
 @pytest.mark.parametrize("harm", ["LATEST", "newest", "lock"])
 def test_a_damaged_directory_costs_a_restart_no_more_than_the_newest_checkpoint(harm):
-    twice = Life(orders=(Order(Moment(800), "USR1"), Order(Moment(1600), "TERM")))
+    twice = Life(signals=(Signal(Moment(800), "USR1"), Signal(Moment(1600), "TERM")))
     oracle = told(Story(3, 256, 2.0, 1, 1, (twice, Life(death=Moment(12, "controls"), harm=harm), Life())))
     assert oracle.counts["published"] == 2
     assert oracle.counts["continued"] >= 3
@@ -166,7 +166,7 @@ def test_a_row_that_was_answered_without_a_result_is_played_again_by_the_next_li
 
 
 def test_rows_that_nobody_can_capture_start_again_beside_rows_that_go_on():
-    stopped = Life(orders=(Order(Moment(1500), "TERM"),))
+    stopped = Life(signals=(Signal(Moment(1500), "TERM"),))
     oracle = told(Story(6, 256, 2.0, 1, 1, (stopped,), mixed=True))
     continued = {rollout_id for (rollout_id, _), state in oracle.restored.items() if state is not None}
     assert continued
@@ -176,9 +176,9 @@ def test_rows_that_nobody_can_capture_start_again_beside_rows_that_go_on():
 
 @pytest.mark.parametrize("how", ["nonsense", "another's"])
 def test_no_answer_to_a_control_call_that_is_a_lie_tears_anything(how):
-    asked = (Order(Moment(700), "USR1"), Order(Moment(1500), "TERM"))
+    asked = (Signal(Moment(700), "USR1"), Signal(Moment(1500), "TERM"))
     published = 0
     for nth in range(1, 60, 5):
-        lied_to = Life(orders=asked, faults=frozenset({Fault("control", nth, how)}))
+        lied_to = Life(signals=asked, faults=frozenset({Fault("control", nth, how)}))
         published += told(Story(3, 256, 2.0, 1, 1, (lied_to,))).counts["published"]
     assert published

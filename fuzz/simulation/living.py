@@ -189,8 +189,8 @@ class Living:
             hear(inbox, number)
 
     def _start(self, happening):
-        for order in self.life.orders:
-            self._plan(happening, order.when, partial(self._order, order))
+        for one in self.life.signals:
+            self._plan(happening, one.when, partial(self._hear, one))
         for fall in self.life.falls:
             self._plan(happening, fall.when, partial(self.servers.restart, fall.server))
         if self.life.death is not None:
@@ -206,13 +206,13 @@ class Living:
         await trio.sleep(seconds)
         act()
 
-    def _order(self, order):
-        number = NUMBERS[order.what]
-        if order.what != "USR1" and self.told_at is None:
+    def _hear(self, one):
+        number = NUMBERS[one.what]
+        if one.what != "USR1" and self.told_at is None:
             self.told_at = trio.current_time()
         if self.inbox is not None:
             hear(self.inbox, number)
-        elif order.what != "USR1":  # which is ignored that early
+        elif one.what != "USR1":  # which is ignored that early
             self.kept.add(number)
 
 

@@ -1,4 +1,4 @@
-"""What happens to a run: lives with orders, faults and deaths, and then one that nobody disturbs."""
+"""What happens to a run: lives with signals, faults and deaths, and then one that nobody disturbs."""
 
 from typing import Literal
 
@@ -22,7 +22,7 @@ class Moment:
 
 
 @frozen
-class Order:
+class Signal:
     """Somebody asks for something."""
 
     when: Moment
@@ -45,7 +45,7 @@ class Life:
     `fresh`: it forgets all lives before it. `limit`: it has so many rows only.
     """
 
-    orders: tuple[Order, ...] = ()
+    signals: tuple[Signal, ...] = ()
     faults: frozenset[Fault] = frozenset()
     falls: tuple[Fall, ...] = ()
     death: Moment | None = None  # of the whole machine
@@ -98,12 +98,12 @@ def lives(draw):
     """Most have one trouble at most: what everything happens to shows little."""
     trouble = draw(st.sampled_from(["none", "none", "faults", "falls"]))
     end = draw(st.sampled_from(["TERM", "death", "TERM", "death", "INT", "by itself"]))
-    orders = [Order(moment, "USR1") for moment in draw(st.lists(moments, max_size=2))]
+    signals = [Signal(moment, "USR1") for moment in draw(st.lists(moments, max_size=2))]
     if end in {"TERM", "INT"}:
-        orders += [Order(moment, end) for moment in draw(st.lists(moments, min_size=1, max_size=2))]
+        signals += [Signal(moment, end) for moment in draw(st.lists(moments, min_size=1, max_size=2))]
     falls = st.builds(Fall, moments, st.sampled_from(SERVERS))
     return Life(
-        orders=tuple(orders),
+        signals=tuple(signals),
         faults=draw(st.frozensets(faults, min_size=1, max_size=3)) if trouble == "faults" else frozenset(),
         falls=tuple(draw(st.lists(falls, min_size=1, max_size=2))) if trouble == "falls" else (),
         death=draw(moments) if end == "death" else None,
