@@ -110,7 +110,7 @@ class Lockable:
         with contextlib.ExitStack() as unless_ours:
             unless_ours.callback(os.close, descriptor)
             try:
-                hold(descriptor)
+                try_lock(descriptor)
             except OSError as error:
                 if error.errno not in _NOT_SUPPORTED:
                     return None
@@ -125,7 +125,7 @@ class Lockable:
         return Locked(self.path, descriptor, created)
 
 
-def hold(descriptor: int) -> None:
+def try_lock(descriptor: int) -> None:
     """Lock an open file, or raise OSError at once."""
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -150,9 +150,9 @@ def holder_of(path: Path) -> int | None:
         there = path.stat()
         whole = f"{os.major(there.st_dev):02x}:{os.minor(there.st_dev):02x}:{there.st_ino}"
         fields = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
-        held = {lock[-3]: int(lock[4]) for lock in fields if "FLOCK" in lock and "->" not in lock}
-        by_number = (pid for name, pid in held.items() if name.endswith(f":{there.st_ino}"))
-        return held.get(whole) or next(by_number, None)
+        holders = {lock[-3]: int(lock[4]) for lock in fields if "FLOCK" in lock and "->" not in lock}
+        by_number = (pid for name, pid in holders.items() if name.endswith(f":{there.st_ino}"))
+        return holders.get(whole) or next(by_number, None)
     return None
 
 

@@ -31,7 +31,7 @@ from triocollect.durable import (
     unreadable,
 )
 from triocollect.errors import DamageError, LockedError, StorageError
-from triocollect.locking import Lockable, Locked, hold
+from triocollect.locking import Lockable, Locked, try_lock
 from triocollect.protocol.manifests import CheckpointOutcome, LockFile
 
 LOCK: Final = "collector.lock"
@@ -97,7 +97,7 @@ class Directory:
             draft.flush()
             descriptor = open_append(draft.draft_path, MODE)
             with contextlib.suppress(OSError):  # no locks here; that was said when the first was taken
-                hold(descriptor)
+                try_lock(descriptor)
             draft.commit()
         except OSError as error:
             raise StorageError(

@@ -88,7 +88,7 @@ def _describe(numbers: Numbers, records: range | list[int]) -> JsonObject:
     samples = {name: sorted(values) for name in numbers.names if (values := numbers.of(name, records))}
     # One value among several records has no spread that could be named; one record has none at all.
     spread = {n: v for n, v in samples.items() if len(v) > 1 or len(records) == 1}
-    return _held(
+    return _in_json(
         {
             **{f"mean/{name}": mean(values) for name, values in samples.items()},
             **{f"max/{name}": values[-1] for name, values in samples.items()},
@@ -99,7 +99,7 @@ def _describe(numbers: Numbers, records: range | list[int]) -> JsonObject:
     )
 
 
-def _held(statistics: Mapping[str, float]) -> JsonObject:
+def _in_json(statistics: Mapping[str, float]) -> JsonObject:
     """JSON has no infinity: None stands for what no float can hold."""
     return {name: value if math.isfinite(value) else None for name, value in statistics.items()}
 
@@ -171,7 +171,7 @@ def _repeat_statistics(name: str, ordered: list[float]) -> JsonObject:
     if len(ordered) > 1:
         low, high = t_interval(centre, error, len(ordered) - 1)
         statistics |= {f"ci_low_95/{name}": low, f"ci_high_95/{name}": high}
-    return _held(statistics)
+    return _in_json(statistics)
 
 
 def _across_repeats(repeats: list[JsonObject]) -> JsonObject:
@@ -181,7 +181,9 @@ def _across_repeats(repeats: list[JsonObject]) -> JsonObject:
         for name, value in entry.items():
             if _is_estimate(name) and isinstance(value, float):
                 observations.setdefault(name, []).append(value)
-    return _held({key: value for name, seen in observations.items() for key, value in _variation(name, seen)})
+    return _in_json(
+        {key: value for name, seen in observations.items() for key, value in _variation(name, seen)}
+    )
 
 
 def _is_estimate(name: str) -> bool:
