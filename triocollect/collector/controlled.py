@@ -35,7 +35,7 @@ from triocollect.collector.continuing import calls_saved, continued_of
 from triocollect.collector.feed import fly_all
 from triocollect.collector.fleet import Fleet
 from triocollect.collector.history import NO_HISTORY, History, history_of
-from triocollect.collector.holding import Held
+from triocollect.collector.lock_directory import LockedDirectory
 from triocollect.collector.set_out import Outset
 from triocollect.durable import set_aside
 from triocollect.errors import CheckpointError, StorageError
@@ -54,7 +54,7 @@ _LAST_WORDS_S: Final = 10.0
 class Control:
     """Everything that a controlled run has beside its rows, after its first words to the servers."""
 
-    held: Held
+    ours: LockedDirectory
     crew: Crew
     air: Air
     log: DispatchLog
@@ -69,9 +69,9 @@ class Taking:
     """How control is taken: read what earlier runs left, greet the servers, restore."""
 
     def __init__(
-        self, held: Held, outset: Outset, routing: Routing, blocking: Blocking, tell: Listener
+        self, ours: LockedDirectory, outset: Outset, routing: Routing, blocking: Blocking, tell: Listener
     ) -> None:
-        self._held, self._outset, self._routing = held, outset, routing
+        self._ours, self._outset, self._routing = ours, outset, routing
         self._blocking, self._tell = blocking, tell
         self._rung, self._sent, self._history = Rung(None), NOTHING_SENT, NO_HISTORY
         self._log: DispatchLog | None = None
@@ -82,7 +82,7 @@ class Taking:
         for text in (*self._rung.words(), *self._sent.faults):
             self._warn(text)
         found = await self._discover(participants)
-        path = self._held.directory.path / DISPATCHED
+        path = self._ours.directory.path / DISPATCHED
         if (done := set_aside(path)) is not None:
             self._warn(done)
         try:
@@ -96,7 +96,7 @@ class Taking:
 
     def _look_back(self) -> None:
         """Read what earlier runs left; as long as that takes."""
-        outset, path = self._outset, self._held.directory.path
+        outset, path = self._outset, self._ours.directory.path
         if outset.resumed and outset.owns_checkpoints:
             self._find()
         sent = self._sent = read_dispatched(path / DISPATCHED).beside(outset.run_file.run)
@@ -106,12 +106,12 @@ class Taking:
 
     def _begin(self, path: Path, seen: int) -> None:
         """Take the next epoch, above the one that was `seen` at a server, and start the log."""
-        held, whole, before = self._held, self._rung.checkpoint, self._sent.header
+        ours, whole, before = self._ours, self._rung.checkpoint, self._sent.header
         known = (0 if before is None else before.epoch, 0 if whole is None else whole.collection.epoch)
         header = DispatchHeader(
-            run=held.directory.run,
-            epoch=held.directory.raise_epoch(max(seen, *known)),
-            sequence=held.store.next_sequence(0 if before is None else before.sequence),
+            run=ours.directory.run,
+            epoch=ours.directory.raise_epoch(max(seen, *known)),
+            sequence=ours.store.next_sequence(0 if before is None else before.sequence),
             reserved=0,
             floor=self._history.floor,
             output=self._outset.run_file.run,
@@ -125,7 +125,7 @@ class Taking:
             ledger=Ledger(history.highest(), floor=history.floor),
             sinks=self._outset.sinks,
             log=log,
-            inbox=self._held.inbox,
+            inbox=self._ours.inbox,
             blocking=self._blocking,
         )
         air = Air(parts)
@@ -136,19 +136,19 @@ class Taking:
         # Not as they were found: until the hello they may have let rows of an earlier collector in.
         served = any(status.served for status in (await crew.coordination.statuses()).values())
         continued = await self._restore(crew, history, log, served=served)
-        return Control(held=self._held, crew=crew, air=air, log=log, continued=continued)
+        return Control(ours=self._ours, crew=crew, air=air, log=log, continued=continued)
 
     def _find(self) -> None:
         """Without regard to the input where the user accepted that it changed: it would match none."""
         outset = self._outset
         accepted = "input" in outset.run_file.drift
-        self._rung = self._held.store.find(
+        self._rung = self._ours.store.find(
             input_sha256=None if accepted else outset.rows.input_sha256, output=outset.run_file.run
         )
 
     async def _discover(self, named: Sequence[Candidate]) -> tuple[Found, ...]:
         asked = [Candidate(url) for url in self._routing.urls()]
-        found = await discover(self._held.client, [*asked, *named])
+        found = await discover(self._ours.client, [*asked, *named])
         taking_part = {one.participant.url for one in found}
         require_kinds(found, [one.url for one in asked if one.url not in taking_part])
         if isinstance(self._routing, SingleServer) and (told := unseen_behind(found)) is not None:
@@ -156,23 +156,23 @@ class Taking:
         return found
 
     def _crew(self, air: Air, found: Sequence[Found], epoch: int) -> Crew:
-        held = self._held
+        ours = self._ours
         coordination = Coordination(
             [one.participant for one in found],
-            run=held.directory.run,
+            run=ours.directory.run,
             epoch=epoch,
-            lease_s=lease_s(held.config.timeout_s),
+            lease_s=lease_s(ours.config.timeout_s),
             restarted=air.ledger.tear,
         )
         return Crew(
             air=air,
             coordination=coordination,
-            store=held.store,
-            record=held.directory.append_outcome,
-            run=held.directory.run,
+            store=ours.store,
+            record=ours.directory.append_outcome,
+            run=ours.directory.run,
             output=self._outset.run_file.run,
             input_sha256=self._outset.rows.input_sha256,
-            timeout_s=held.config.timeout_s,
+            timeout_s=ours.config.timeout_s,
             blocking=self._blocking,
             listener=self._tell,
             clock=lambda: dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
@@ -182,7 +182,7 @@ class Taking:
     async def _restore(
         self, crew: Crew, history: History, log: DispatchLog, *, served: bool
     ) -> Continued | None:
-        whole, root = self._rung.checkpoint, self._held.directory.path
+        whole, root = self._rung.checkpoint, self._ours.directory.path
         episodes = () if whole is None else whole.collection.continued
         known = planned = plan(episodes, history.tried, floor=history.floor)
         if not served:  # nothing of an earlier run can run on servers that have served nobody
@@ -211,7 +211,7 @@ class Taking:
 
 async def fly_controlled(control: Control, fleet: Fleet, outset: Outset, *, longest_first: bool) -> Ended:
     """Fly all rows while the controller takes orders; how it ended."""
-    inbox, every_s = control.held.inbox, control.held.config.every_s
+    inbox, every_s = control.ours.inbox, control.ours.config.every_s
     ended: list[Ended] = []
 
     async def obey() -> None:

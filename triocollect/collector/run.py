@@ -44,7 +44,7 @@ from triocollect.transport import Client, Connect
 
 if TYPE_CHECKING:
     from triocollect.collector.controlled import Control  # needs httpx, which is slow
-    from triocollect.collector.holding import Held  # likewise
+    from triocollect.collector.lock_directory import LockedDirectory  # likewise
 
 
 @frozen(kw_only=True)
@@ -88,7 +88,10 @@ async def run(setup: Setup) -> Report:
     if config.checkpoint is None:
         return await _run(setup, None, began)
     from triocollect.checkpoint.signals import listen_for_signals  # noqa: PLC0415  # not without a directory
-    from triocollect.collector.holding import hold, open_inbox  # noqa: PLC0415  # needs httpx, which is slow
+    from triocollect.collector.lock_directory import (  # noqa: PLC0415  # needs httpx, which is slow
+        lock_directory,
+        open_inbox,
+    )
 
     inbox = open_inbox(config.checkpoint, signals=setup.signals)
     try:
@@ -97,22 +100,22 @@ async def run(setup: Setup) -> Report:
                 await listening.start(listen_for_signals, inbox)
             if setup.orders is not None:
                 setup.orders(inbox)
-            async with hold(
+            async with lock_directory(
                 config,
                 inbox,
                 signals=setup.signals,
                 tell=setup.tell,
                 connect=setup.connect,
-            ) as held:
-                report = await _run(setup, held, began)
+            ) as ours:
+                report = await _run(setup, ours, began)
             listening.cancel_scope.cancel()
         return report
     finally:
         inbox.close(RUN_ENDED)
 
 
-async def _run(setup: Setup, held: "Held | None", began: float) -> Report:
-    config, inbox, locked = setup.config, None if held is None else held.inbox, None
+async def _run(setup: Setup, ours: "LockedDirectory | None", began: float) -> Report:
+    config, inbox, locked = setup.config, None if ours is None else ours.inbox, None
     try:
         with giving_way(inbox):
             locked = await lock_output(
@@ -124,15 +127,15 @@ async def _run(setup: Setup, held: "Held | None", began: float) -> Report:
             go_on_unless_stopped(inbox)
         assert locked is not None
     except BaseException:
-        if held is not None:
-            held.directory.back_out()
+        if ours is not None:
+            ours.directory.back_out()
         raise
-    routing, outset = await _set_out(setup, locked, held)
+    routing, outset = await _set_out(setup, locked, ours)
     if outset is None:
         return nothing_to_do(Files(config.output.path), seconds=trio.current_time() - began)
     try:
         async with trio.open_nursery() as services:
-            fleet = await _collect(setup, services, routing, outset, held)
+            fleet = await _collect(setup, services, routing, outset, ours)
             services.cancel_scope.cancel()
     finally:
         outset.sinks.close()
@@ -142,30 +145,34 @@ async def _run(setup: Setup, held: "Held | None", began: float) -> Report:
 
 
 async def _set_out(
-    setup: Setup, locked: LockedOutput, held: "Held | None"
+    setup: Setup, locked: LockedOutput, ours: "LockedDirectory | None"
 ) -> tuple[Routing | None, Outset | None]:
     routing = outset = None
-    inbox = None if held is None else held.inbox
+    inbox = None if ours is None else ours.inbox
     try:
         if setup.dispatch is None:
             with giving_way(inbox):
                 routing = await look_up(setup.config, setup.transport)
         go_on_unless_stopped(inbox)
         output = AppendFile(locked.path, descriptor=locked.descriptor)
-        own = None if held is None else OwnStore(held.store, held.directory.run)
+        own = None if ours is None else OwnStore(ours.store, ours.directory.run)
         outset = set_out(setup.config, output, routing, setup.tell, own)
     finally:
         if outset is None:
             locked.give_back()
-            if held is not None:
-                held.directory.back_out()
+            if ours is not None:
+                ours.directory.back_out()
     return routing, outset
 
 
 async def _collect(
-    setup: Setup, services: trio.Nursery, routing: Routing | None, outset: Outset, held: "Held | None"
+    setup: Setup,
+    services: trio.Nursery,
+    routing: Routing | None,
+    outset: Outset,
+    ours: "LockedDirectory | None",
 ) -> Fleet:
-    config, survey, inbox = setup.config, outset.survey, None if held is None else held.inbox
+    config, survey, inbox = setup.config, outset.survey, None if ours is None else ours.inbox
     wants_metrics = routing is not None and not config.output.disable_aggregation
     if survey.to_send:
         outset.forget_metrics()  # of an earlier run: they would not be those of these rows
@@ -174,15 +181,15 @@ async def _collect(
     control, gate = None, Gate(config.dispatch.concurrency)
     with giving_way(inbox):
         if routing is not None and is_embedded(config) and has_work:
-            head = await setup.deployment(config, outset.rows, services, None if held is None else held.token)
+            head = await setup.deployment(config, outset.rows, services, None if ours is None else ours.token)
             routing = await ask_head(config, setup.transport, head)
         setup.tell(_started(config, outset))
-        if held is not None and routing is not None and survey.to_send:
-            control = await _take_control(setup, held, outset, routing, gate)
+        if ours is not None and routing is not None and survey.to_send:
+            control = await _take_control(setup, ours, outset, routing, gate)
     fleet = _fleet(setup, routing, outset, gate, control)
-    if held is not None and control is None and survey.to_send:
+    if ours is not None and control is None and survey.to_send:
         # Told to stop before anything was sent: LATEST covers it.
-        fleet.ended = Ended(Ending.INTERRUPTED if held.inbox.is_left else Ending.PREEMPTED)
+        fleet.ended = Ended(Ending.INTERRUPTED if ours.inbox.is_left else Ending.PREEMPTED)
         return fleet
     await _fly(setup, outset, fleet, control)
     outset.sinks.confirm()
@@ -193,12 +200,12 @@ async def _collect(
 
 
 async def _take_control(
-    setup: Setup, held: "Held", outset: Outset, routing: Routing, gate: Gate
+    setup: Setup, ours: "LockedDirectory", outset: Outset, routing: Routing, gate: Gate
 ) -> "Control":
     from triocollect.checkpoint.discovery import Candidate  # noqa: PLC0415  # needs httpx, which is slow
     from triocollect.collector.controlled import Taking  # noqa: PLC0415  # needs httpx, which is slow
 
-    taking = Taking(held, outset, routing, setup.blocking, setup.tell)
+    taking = Taking(ours, outset, routing, setup.blocking, setup.tell)
     named = [Candidate(url, kind) for kind, url in setup.config.servers.participants]
     return await taking.take(gate, named)
 

@@ -22,7 +22,7 @@ from triocollect.transport import Connect
 
 
 @frozen(kw_only=True)
-class Held:
+class LockedDirectory:
     """The checkpoint directory, ours until the run is over, and who may speak to the servers."""
 
     config: CheckpointConfig
@@ -41,9 +41,9 @@ def open_inbox(config: CheckpointConfig, *, signals: bool) -> Inbox:
 
 
 @contextlib.asynccontextmanager
-async def hold(
+async def lock_directory(
     config: Config, inbox: Inbox, *, signals: bool, tell: Listener, connect: Connect | None
-) -> AsyncIterator[Held]:
+) -> AsyncIterator[LockedDirectory]:
     """The directory is ours in this block; with `signals`, which are heard by now, its pid file names us.
 
     Raises LockedError, UsageError, StorageError; StoppedError when the wait for the lock was told to end.
@@ -67,7 +67,7 @@ async def hold(
         if signals:
             directory.write_pid()
         async with control_client(token, connect=connect) as client:
-            yield Held(
+            yield LockedDirectory(
                 config=checkpoint,
                 directory=directory,
                 store=Store(checkpoint.dir, confirm=directory.confirm),
