@@ -30,4 +30,10 @@ class Command:
     seconds: float
 
 
-COMMANDS: Final[dict[str, Command]] = {}
+COMMANDS: Final = {
+    "mutants": Command(
+        "fuzz.mutants.run:explore",
+        "plant flaws in the package and see that the short profile names each",
+        0.0,
+    ),
+}
