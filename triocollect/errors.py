@@ -98,7 +98,14 @@ class NothingToResumeError(RefusedError):
 
 
 class WouldOverwriteError(RefusedError):
-    """Told to start afresh (`never`) where an earlier run left something, without `overwrite`."""
+    """Told to start afresh (`never`) where an earlier run left something, without `overwrite`.
+
+    The message names settings, as a program gives them; `at_command_line` names flags.
+    """
+
+    def __init__(self, message: str, *, at_command_line: str | None = None) -> None:
+        super().__init__(message)
+        self.at_command_line: Final = at_command_line or message
 
 
 class DamageError(RefusedError):

@@ -63,7 +63,7 @@ class Lockable:
     noun: str = "file"
     in_use: str
     holder: Callable[[], str] = lambda: "another collector"
-    waiting: str = "--wait-for-lock SECONDS waits"  # how, for who was refused
+    waiting: str = " (--wait-for-lock TIME)"  # how, for who was refused
     mode: int = 0o666
 
     async def lock(self, *, wait_s: float | None, warn: Callable[[str], None]) -> Locked:
@@ -84,7 +84,7 @@ class Lockable:
             return locked
         waited = f" (waited {wait_s:g} s)" if wait_s else ""
         raise LockedError(
-            f"{self.in_use} {self._whoever()}{waited}; wait for it or stop it. {self.waiting}".rstrip()
+            f"{self.in_use} {self._whoever()}{waited}; stop it, or wait for its end{self.waiting}"
         )
 
     def _whoever(self) -> str:

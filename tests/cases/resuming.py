@@ -66,7 +66,7 @@ EXPECT: Final = {
             Run(
                 flags=("--resume", "never", "--max-attempts", "3"),
                 exit_code=4,
-                says=("{failures} hold rows of an earlier run", "--overwrite deletes them"),
+                says=("{failures} holds rows of an earlier run", "--overwrite deletes them"),
                 disk=Untouched(),
             ),
             Run(

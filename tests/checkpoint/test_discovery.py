@@ -106,6 +106,15 @@ async def test_a_token_that_is_not_taken_is_said_clearly(reply):
     assert "http://ours: does not take the control token; set TRIOCOLLECT_CONTROL_TOKEN" in said
 
 
+async def test_a_token_that_several_do_not_take_is_said_once():
+    said = await problem(
+        answers(one=httpx.Response(401), two=httpx.Response(403)),
+        *map(Candidate, ("http://one", "http://two")),
+    )
+    assert said.startswith("http://one, http://two: do not take the control token; set TRIO")
+    assert len(said.splitlines()) == 1
+
+
 async def test_the_token_of_a_real_control_plane_is_checked(tmp_path):
     async with world(tmp_path) as here:
         said = await problem(control_client("wrong", here.network), Candidate("http://model"))
@@ -132,6 +141,7 @@ async def test_every_problem_is_said_at_once_and_silence_ends_after_ten_seconds(
     assert len(lines) == 6
     assert "http://silent did not say within 10 s" in lines[0]
     assert "http://down did not say within 10 s" in lines[1]
+    assert lines[1].endswith("(connection refused); is it running?")
     assert "http://page: answered capabilities with what is no such reply" in lines[2]
     assert "start it with lifespan on" in lines[3]
     assert "speaks version 2" in lines[4]

@@ -128,12 +128,17 @@ def test_a_dry_run_refuses_what_a_run_would(folder, capsys):
     assert "nothing to resume" in capsys.readouterr().err
     finished(folder, 0)
     assert dry("--resume=never") == 4
-    assert "hold rows of an earlier run" in capsys.readouterr().err
+    assert "out.jsonl holds rows of an earlier run" in capsys.readouterr().err
     assert dry("--resume=never", "--overwrite") == 0
     assert "Would delete what an earlier run left in out.jsonl." in capsys.readouterr().out
     (folder / "out_materialized_inputs.jsonl").write_text("{}\n")
     assert dry() == 4
     assert "--accept-drift input" in capsys.readouterr().err
+
+
+def test_a_repeated_flag_is_named_as_it_was_given(capsys):
+    assert dry("--participant", "resorces=http://127.0.0.1:9") == 2
+    assert "--participant (command line): needs one of environment" in capsys.readouterr().err
 
 
 def test_a_dry_run_names_the_one_server(capsys):

@@ -41,7 +41,7 @@ async def test_a_fresh_run_over_rows_is_refused_unless_it_may_delete_them(tmp_pa
     place = RunFolder(tmp_path)
     await halfway(place)
     said = await refused(place, errors.WouldOverwriteError, output={"resume": "never"})
-    assert "--overwrite" in said
+    assert '"overwrite": True deletes them' in said
     report = await place.collect(rewarded, output={"resume": "never", "overwrite": True})
     assert (report.succeeded_now, report.sends) == (4, 4)
     assert place.written() == [(0, 0), (1, 0), (2, 0), (3, 0)]

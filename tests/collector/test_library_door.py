@@ -58,7 +58,9 @@ async def test_an_exception_of_the_block_comes_out_as_it_is(tmp_path):
 async def test_a_refusal_is_raised_plain(tmp_path):
     place = RunFolder(tmp_path)
     await triocollect.collect(config_of(place), dispatch=at_once)
-    with pytest.raises(WouldOverwriteError):
+    with pytest.raises(
+        WouldOverwriteError, match='"overwrite": True deletes them, "resume": "auto" continues'
+    ):
         await triocollect.collect(config_of(place), dispatch=at_once)
 
     async def iterate():

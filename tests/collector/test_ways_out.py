@@ -13,7 +13,7 @@ from tests.collector.runs import RunFolder, inline
 from triocollect.collector.run import Setup, run
 from triocollect.config import CheckpointConfig
 from triocollect.errors import GivenUpError, StoppedError, TriocollectError, UsageError, reason_of
-from triocollect.events import Note, RunStarted
+from triocollect.events import Note
 from triocollect.transport import Client
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
@@ -92,7 +92,7 @@ def broken_at(kind):
 
 @pytest.mark.parametrize(
     ("listener", "kind"),
-    [(lambda _: None, UsageError), (broken_at(RunStarted), ZeroDivisionError)],
+    [(lambda _: None, UsageError), (broken_at(Note), ZeroDivisionError)],
     ids=["servers that are not there", "a listener that breaks"],
 )
 async def test_a_run_that_cannot_begin_keeps_nobody_out(place, listener, kind):

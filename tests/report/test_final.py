@@ -44,11 +44,23 @@ def test_a_finished_run_says_what_adds_up_and_where_everything_is() -> None:
         "  agent_run_error, for example: HTTP 500 from http://h/run",
         "  1 row failed too often to be tried again; NEMO_GYM_MAX_ROLLOUT_ATTEMPTS (3) raises the limit",
         "  The same command again tries failed rows again, unless their failure is final.",
-        "Mean reward: 0.500 [0.250, 0.750] over 12 rollouts",
+        "Mean reward: 0.500 (95 %: [0.250, 0.750]) over 12 rollouts",
         "Metrics cover: 18 of 20 rollouts",
         "Fully materialized inputs: out/rollouts_materialized_inputs.jsonl",
         "Rollouts: out/rollouts.jsonl",
         "Aggregate metrics: out/rollouts_aggregate_metrics.json",
+    ]
+
+
+def test_of_an_input_without_rows_no_run_and_no_file_is_named() -> None:
+    nothing = Report(
+        run=None, ending="complete", expected=0, notes=("no rows",), seconds=0.0, paths=COMPLETE.paths
+    )
+    assert render(nothing).splitlines() == [
+        "Finished rollout collection!",
+        "- no rows",
+        "Rows: 0 expected = 0 succeeded + 0 failed + 0 left",
+        "Nothing was sent, nothing was written.",
     ]
 
 

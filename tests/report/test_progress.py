@@ -151,13 +151,32 @@ def test_failures_are_told_by_class_and_repeats_by_number() -> None:
 def test_the_mean_reward_comes_with_its_interval_and_what_is_still_open() -> None:
     stream = io.StringIO()
     progress, _ = a_progress("plain", stream)
-    progress.listen(started(8))
-    for task in range(4):
+    progress.listen(started(20))
+    for task in range(10):
         progress.listen(sent(task))
         progress.listen(succeeded(task, reward=float(task % 2)))
     progress.draw()
-    assert "mean reward 0.500 [-0.419, 1.419]" in stream.getvalue()
+    assert "mean reward 0.500 (95 %: [0.123, 0.877])" in stream.getvalue()
     assert "within [0.250, 0.750]" in stream.getvalue()
+
+
+def test_few_tasks_have_a_mean_and_no_interval_that_reaches_beyond_all_rewards() -> None:
+    stream = io.StringIO()
+    progress, _ = a_progress("plain", stream)
+    progress.listen(started(18))
+    for task in range(9):
+        progress.listen(sent(task))
+        progress.listen(succeeded(task, reward=float(task % 2)))
+    progress.draw()
+    assert "mean reward 0.444, unfinished" in stream.getvalue()
+
+
+def test_nothing_is_said_to_be_queried_where_no_row_is_left() -> None:
+    stream = io.StringIO()
+    progress, _ = a_progress("plain", stream)
+    progress.listen(started(4, done=4))
+    progress.close()
+    assert stream.getvalue() == ""
 
 
 def test_rows_without_a_line_are_finished_if_they_ran_and_left_if_they_did_not() -> None:

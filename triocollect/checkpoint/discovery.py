@@ -1,6 +1,6 @@
 """Which servers take part in checkpoints: every one that the run knows is asked once, at its beginning."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import httpx
@@ -66,28 +66,28 @@ async def discover(
     asked = _by_address(candidates)
     found: dict[str, Found] = {}
     problems: dict[str, str] = {}
+    untrusting: set[str] = set()
 
     async def one(url: str, kind: Kind | None) -> None:
         try:
-            with trio.fail_after(patience_s):
-                if (answer := await _ask(client, url)) is not None:
-                    found[url] = answer
-                elif kind is not None:
-                    problems[url] = f"{url} takes no part in checkpoints: it has no control plane"
-        except trio.TooSlowError:
-            problems[url] = f"{url} did not say within {patience_s:g} s whether it takes part in checkpoints"
+            if (answer := await _ask(client, url, patience_s)) is not None:
+                found[url] = answer
+            if (misfit := _misfit(url, kind, answer)) is not None:
+                problems[url] = misfit
+        except trio.TooSlowError as late:
+            problems[url] = _silence(url, patience_s, late.__cause__)
+        except _UntrustingError:
+            untrusting.add(url)
         except ControlError as error:
             problems[url] = str(error)
 
     async with trio.open_nursery() as nursery:
         for url, kind in asked.items():
             nursery.start_soon(one, url, kind)
-    for url, kind in asked.items():
-        if url in found and kind not in {None, found[url].participant.kind}:
-            problems[url] = f"{found[url].participant} is no {kind} server"
     distinct, clashes = _distinct([found[url] for url in asked if url in found])
-    if problems or clashes:
-        raise UsageError("\n".join([*(problems[url] for url in asked if url in problems), *clashes]))
+    wrong = _wrong_token([url for url in asked if url in untrusting])
+    if told := [*(problems[url] for url in asked if url in problems), *wrong, *clashes]:
+        raise UsageError("\n".join(told))
     return distinct
 
 
@@ -137,35 +137,77 @@ def _by_address(candidates: Iterable[Candidate]) -> dict[str, Kind | None]:
     return asked
 
 
-async def _ask(client: httpx.AsyncClient, url: str) -> Found | None:
+class _UntrustingError(Exception):
+    """A server does not take our token."""
+
+
+async def _ask(client: httpx.AsyncClient, url: str, patience_s: float) -> Found | None:
+    """What it is and how it stands; None where it takes no part.
+
+    Raises ControlError, _UntrustingError, and TooSlowError, from what kept it from answering where that is
+    known.
+    """
+    kept: UnansweredError | None = None
+    with trio.move_on_after(patience_s):
+        while True:
+            try:
+                return await _answer(client, url)
+            except UnansweredError as error:
+                kept = error
+                await trio.sleep(_AGAIN_S)
+    raise trio.TooSlowError from kept
+
+
+async def _answer(client: httpx.AsyncClient, url: str) -> Found | None:
     line = Line(client, url, url)
-    while True:
-        try:
-            capabilities = await line.ask("capabilities", None, Capabilities)
-            status = await line.ask("status", None, Status)
-        except UnansweredError:
-            await trio.sleep(_AGAIN_S)  # until the caller's patience is over
-            continue
-        except StrangeError as error:
-            if error.status in _TAKES_NO_PART:
-                return None
-            raise (_wrong_token(url) if error.status in _TOKEN_IS_WRONG else error) from None
-        except ControlError as error:
-            raise (_wrong_token(url) if error.code == Code.UNAUTHORIZED else error) from None
-        if capabilities.protocol != VERSION:
-            raise ControlError(
-                f"speaks version {capabilities.protocol} of the control protocol, not {VERSION}",
-                participant=url,
-            )
-        return Found(Participant(client, url, capabilities), status)
+    try:
+        capabilities = await line.ask("capabilities", None, Capabilities)
+        status = await line.ask("status", None, Status)
+    except UnansweredError:
+        raise
+    except StrangeError as error:
+        if error.status in _TAKES_NO_PART:
+            return None
+        if error.status in _TOKEN_IS_WRONG:
+            raise _UntrustingError from None
+        raise
+    except ControlError as error:
+        if error.code == Code.UNAUTHORIZED:
+            raise _UntrustingError from None
+        raise
+    if capabilities.protocol != VERSION:
+        raise ControlError(
+            f"speaks version {capabilities.protocol} of the control protocol, not {VERSION}",
+            participant=url,
+        )
+    return Found(Participant(client, url, capabilities), status)
 
 
-def _wrong_token(url: str) -> ControlError:
-    return ControlError(
-        "does not take the control token; set TRIOCOLLECT_CONTROL_TOKEN or --control-token-file to the "
-        "token that the server was started with",
-        participant=url,
+def _misfit(url: str, kind: Kind | None, answer: Found | None) -> str | None:
+    """Why it is not what the user says that it is; None where he says nothing, or is right."""
+    if kind is None:
+        return None
+    if answer is None:
+        return f"{url} takes no part in checkpoints: it has no control plane"
+    return None if answer.participant.kind == kind else f"{answer.participant} is no {kind} server"
+
+
+def _silence(url: str, patience_s: float, kept: BaseException | None) -> str:
+    why = None if kept is None else kept.__cause__
+    reason = "" if why is None else f" ({why}); is it running?"
+    return f"{url} did not say within {patience_s:g} s whether it takes part in checkpoints{reason}"
+
+
+def _wrong_token(urls: Sequence[str]) -> list[str]:
+    """One sentence for all of them: it is one token."""
+    if not urls:
+        return []
+    do, servers = ("do", "the servers were") if urls[1:] else ("does", "the server was")
+    told = (
+        f"{', '.join(urls)}: {do} not take the control token; set TRIOCOLLECT_CONTROL_TOKEN or "
+        f"--control-token-file to the token that {servers} started with"
     )
+    return [told]
 
 
 def _distinct(found: Iterable[Found]) -> tuple[tuple[Found, ...], list[str]]:

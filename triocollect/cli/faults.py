@@ -5,7 +5,7 @@ import signal
 import traceback
 
 from triocollect.cli import say
-from triocollect.errors import ConfigError, Exit, TriocollectError, reason_of
+from triocollect.errors import ConfigError, Exit, TriocollectError, WouldOverwriteError, reason_of
 
 DEBUG = "TRIOCOLLECT_DEBUG"
 
@@ -23,7 +23,8 @@ def tell(fault: BaseException) -> Exit:
         say.err("\n".join(f"triocollect: {problem}" for problem in fault.problems))
         return fault.exit_code
     if isinstance(fault, TriocollectError):
-        say.err(f"triocollect: {fault}")
+        told = fault.at_command_line if isinstance(fault, WouldOverwriteError) else fault
+        say.err(f"triocollect: {told}")
         return fault.exit_code
     say.err(f"triocollect: internal error: {type(fault).__name__}: {fault} (set {DEBUG}=1 for the traceback)")
     return Exit.INTERNAL

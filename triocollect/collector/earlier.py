@@ -59,9 +59,12 @@ def continues(config: OutputConfig, files: Files, more: Iterable[Path] = ()) -> 
             return True
         case "never":
             if found and not config.overwrite:
+                hold = f"{' and '.join(map(str, found))} {'hold' if found[1:] else 'holds'}"
                 raise WouldOverwriteError(
-                    f"{' and '.join(map(str, found))} hold rows of an earlier run; "
-                    "--overwrite deletes them, --resume auto continues them"
+                    f'{hold} rows of an earlier run; "overwrite": True deletes them, "resume": "auto" '
+                    "continues them",
+                    at_command_line=f"{hold} rows of an earlier run; --overwrite deletes them, --resume auto "
+                    "continues them",
                 )
             return False
 

@@ -13,7 +13,7 @@ from triocollect.checkpoint import orders
 from triocollect.collector.earlier import Files
 from triocollect.collector.fleet import Fleet
 from triocollect.collector.set_out import Outset
-from triocollect.config.settings import OutputConfig
+from triocollect.config.settings import Config, OutputConfig
 from triocollect.durable import replace
 from triocollect.errors import TransportError, UsageError
 from triocollect.gym.counted_zeros import (
@@ -25,7 +25,7 @@ from triocollect.gym.counted_zeros import (
 )
 from triocollect.gym.metrics import fetch_metrics, share_out
 from triocollect.gym.routing import Routing
-from triocollect.metrics import file_bytes
+from triocollect.metrics import TELLING_TASKS, file_bytes
 from triocollect.protocol.ids import RowKey
 from triocollect.protocol.manifests import CheckpointOutcome
 from triocollect.records.findings import Findings, KeySet
@@ -131,7 +131,7 @@ def report_of(outset: Outset, fleet: Fleet, config: OutputConfig, *, seconds: fl
         exhausted=survey.exhausted,
         mean_reward=counts.rewards.mean,
         rewards=counts.rewards.count,
-        reward_interval=counts.rewards.interval(),
+        reward_interval=counts.rewards.interval(TELLING_TASKS),
         damaged=outset.damaged,
         checkpoint=_checkpoint_of(fleet),
         continued=fleet.continued,
@@ -140,10 +140,16 @@ def report_of(outset: Outset, fleet: Fleet, config: OutputConfig, *, seconds: fl
     )
 
 
-def nothing_to_do(files: Files, *, seconds: float) -> Report:
-    """The report for an input without rows: nothing was sent and nothing written."""
-    note = "the input has no rows"
-    return Report(run="", ending="complete", expected=0, notes=(note,), seconds=seconds, paths=_paths(files))
+def nothing_to_do(config: Config, *, seconds: float) -> Report:
+    """The report for an input without rows: a success, as in Gym 0.7.0, unless a complete run is required."""
+    return Report(
+        run=None,
+        ending="incomplete" if config.output.require_complete else "complete",
+        expected=0,
+        notes=(f"the input has no rows: {config.input.path}",),
+        seconds=seconds,
+        paths=_paths(Files(config.output.path)),
+    )
 
 
 def _checkpoint_of(fleet: Fleet) -> str | None:

@@ -11,7 +11,6 @@ from triocollect.checkpoint.airspace import Blocking
 from triocollect.checkpoint.inbox import Inbox
 from triocollect.checkpoint.orders import RUN_ENDED, Ended, Ending
 from triocollect.collector.descriptors import make_room
-from triocollect.collector.earlier import Files
 from triocollect.collector.feed import fly_all
 from triocollect.collector.finish import aggregate, checkpoints_of, nothing_to_do, report_of
 from triocollect.collector.fleet import Counts, Fleet, HandOver
@@ -132,7 +131,7 @@ async def _run(setup: Setup, ours: "LockedDirectory | None", began: float) -> Re
         raise
     routing, outset = await _set_out(setup, locked, ours)
     if outset is None:
-        return nothing_to_do(Files(config.output.path), seconds=trio.current_time() - began)
+        return nothing_to_do(config, seconds=trio.current_time() - began)
     try:
         async with trio.open_nursery() as services:
             fleet = await _collect(setup, services, routing, outset, ours)
@@ -183,7 +182,6 @@ async def _collect(
         if routing is not None and is_embedded(config) and has_work:
             head = await setup.deployment(config, outset.rows, services, None if ours is None else ours.token)
             routing = await ask_head(config, setup.transport, head)
-        setup.tell(_started(config, outset))
         if ours is not None and routing is not None and survey.to_send:
             control = await _take_control(setup, ours, outset, routing, gate)
     fleet = _fleet(setup, routing, outset, gate, control)
@@ -191,6 +189,7 @@ async def _collect(
         # Told to stop before anything was sent: LATEST covers it.
         fleet.ended = Ended(Ending.INTERRUPTED if ours.inbox.is_left else Ending.PREEMPTED)
         return fleet
+    setup.tell(_started(config, outset))
     await _fly(setup, outset, fleet, control)
     outset.sinks.confirm()
     await setup.blocking(outset.sinks.sync)

@@ -1,9 +1,12 @@
 """A value together with where it came from, and how values of several origins become one. Pure."""
 
+import re
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from attrs import frozen
+
+_PLACE_IN_LIST: Final = re.compile(r"^\[\d+\]")
 
 
 @frozen
@@ -21,7 +24,12 @@ class Given:
     text: bool = False
 
     def label(self, path: str = "") -> str:
-        """The name for a message: `--limit (command line)`, `fan_out.a1[0] in settings.toml`."""
+        """The name for a message: `--limit (command line)`, `fan_out.a1[0] in settings.toml`.
+
+        A flag that is repeated is no list to who gives it.
+        """
+        if self.spelled.startswith("--"):
+            path = _PLACE_IN_LIST.sub("", path)
         return f"{self.spelled}{path} {self.place}".rstrip()
 
     def inner(self, key: str) -> "Given":

@@ -2,9 +2,18 @@
 
 from triocollect.metrics.aggregate import Aggregation, aggregate
 from triocollect.metrics.entries import Credited, Entry, file_bytes, labels_of
-from triocollect.metrics.summary import Interval, RewardMean, Scores, Summary, bounds, pass_at_k
+from triocollect.metrics.summary import (
+    TELLING_TASKS,
+    Interval,
+    RewardMean,
+    Scores,
+    Summary,
+    bounds,
+    pass_at_k,
+)
 
 __all__ = [
+    "TELLING_TASKS",
     "Aggregation",
     "Credited",
     "Entry",

@@ -11,6 +11,7 @@ from triocollect.protocol.values import Json, JsonObject
 
 PASSING_REWARD: Final = 1.0  # a rollout passes when its reward is at least this
 _INDEX_LIMIT: Final = 1 << 63
+TELLING_TASKS: Final = 10  # from so many on an interval is shown beside a run
 INTERVAL_METHOD: Final = "95 % t interval, rollouts of one task taken together"
 
 
@@ -60,11 +61,14 @@ class RewardMean:
         """Task (or cluster) to the number of its rewards."""
         return self._counts
 
-    def interval(self) -> Interval | None:
-        """The 95 % interval of the mean; None with fewer than two tasks, and where it is not finite."""
+    def interval(self, fewest: int = 2) -> Interval | None:
+        """The 95 % interval of the mean; None with fewer than `fewest` tasks, and where it is not finite.
+
+        That of a handful of tasks reaches far beyond what rewards can be: see TELLING_TASKS.
+        """
         groups = len(self._counts)
         centre = self.mean
-        if centre is None or groups < 2:  # noqa: PLR2004  # two tasks are the least that can differ
+        if centre is None or groups < fewest:
             return None
         squares = sum_of_squares(
             self._sums[cluster] - count * centre for cluster, count in self._counts.items()

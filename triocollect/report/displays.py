@@ -3,9 +3,10 @@
 from typing import Final, Protocol, TextIO
 
 from triocollect.events import Event, Note, RunStarted
+from triocollect.metrics import TELLING_TASKS
 from triocollect.report.machine import as_json
 from triocollect.report.tally import Tally
-from triocollect.report.wording import by_class, clock_time, mean_with_interval, rows, span
+from triocollect.report.wording import by_class, clock_time, mean_in_words, rows, span
 
 _LINE_EVERY_S: Final = 30.0
 _LINES_KEPT: Final = 1000
@@ -49,8 +50,8 @@ class PlainLines:
         """Print notes, and what is about to begin."""
         if isinstance(event, Note):
             self._print(f"Warning: {event.text}" if event.level == "warning" else event.text)
-        elif isinstance(event, RunStarted):
-            self._print(opening(event))
+        elif isinstance(event, RunStarted) and (text := opening(event)):
+            self._print(text)
 
     def draw(self, tally: Tally, now: float) -> None:
         """Print a line when one is due."""
@@ -103,7 +104,10 @@ class JsonLines:
 
 
 def opening(event: RunStarted) -> str:
-    """What is about to happen; the block under `Resumed from cache. Found:` is worded as in Gym 0.7.0."""
+    """What is about to happen, empty where nothing is.
+
+    The block under `Resumed from cache. Found:` and the line `Querying with` are worded as in Gym 0.7.0.
+    """
     lines = []
     if (resumed := event.resumed) is not None:
         lines = [
@@ -115,7 +119,9 @@ def opening(event: RunStarted) -> str:
             f"- {resumed.exhausted} hit max_attempts={resumed.max_attempts} → not retried",
             f"- {event.expected - event.done - event.given_up} rows that still need to be run",
         ]
-    return "\n".join([*lines, f"Querying with {event.concurrency} concurrent requests"])
+    if event.done + event.given_up < event.expected:
+        lines.append(f"Querying with {event.concurrency} concurrent requests")
+    return "\n".join(lines)
 
 
 def progress_line(tally: Tally, now: float) -> str:
@@ -126,7 +132,9 @@ def progress_line(tally: Tally, now: float) -> str:
         "ETA -" if eta is None else f"ETA {clock_time(eta)}",
     ]
     if tally.rewards.count:
-        facts.append(f"mean reward {mean_with_interval(tally.rewards.mean, tally.rewards.interval())}")
+        facts.append(
+            f"mean reward {mean_in_words(tally.rewards.mean, tally.rewards.interval(TELLING_TASKS))}"
+        )
         if (limits := tally.reward_bounds()) is not None and limits.low < limits.high:
             facts.append(f"unfinished rows can move it within {span(limits)}")
     if tally.failed:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from triocollect.report.run_report import Ending, Report
-from triocollect.report.wording import by_class, clock_time, first_words, mean_with_interval, rows
+from triocollect.report.wording import by_class, clock_time, first_words, mean_in_words, rows
 
 _ENDINGS: Final[dict[Ending, str]] = {
     "complete": "Finished rollout collection!",
@@ -22,12 +22,16 @@ def render(report: Report) -> str:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    yield f"{_ENDINGS[report.ending]} Run {report.run}, {clock_time(report.seconds)}."
+    named = "" if report.run is None else f" Run {report.run}, {clock_time(report.seconds)}."
+    yield f"{_ENDINGS[report.ending]}{named}"
     yield from (f"- {note}" for note in report.notes)
     yield (
         f"Rows: {report.expected} expected = {report.succeeded} succeeded + {report.failed} failed "
         f"+ {report.left} left"
     )
+    if report.run is None:
+        yield "Nothing was sent, nothing was written."
+        return
     yield (
         f"This run: {report.succeeded_now} succeeded, {report.failed_now} failed, "
         f"{report.sends} sent, {report.retried} of them again"
@@ -37,7 +41,7 @@ def _lines(report: Report) -> Iterator[str]:
     if report.damaged:
         yield f"Damaged lines: {report.damaged}, left as they are; their rows count as unfinished"
     if report.rewards:
-        said = mean_with_interval(report.mean_reward, report.reward_interval)
+        said = mean_in_words(report.mean_reward, report.reward_interval)
         yield f"Mean reward: {said} over {report.rewards} rollouts"
     yield f"Metrics cover: {report.succeeded} of {report.expected} rollouts"
     yield from _preemptions(report)

@@ -9,9 +9,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from triocollect.events import Event, Note, RunStarted
+from triocollect.metrics import TELLING_TASKS
 from triocollect.report.displays import last_checkpoint, opening, progress_line
 from triocollect.report.tally import Tally
-from triocollect.report.wording import by_class, clock_time, mean_with_interval, span
+from triocollect.report.wording import by_class, clock_time, mean_in_words, span
 
 
 class _Console(Console):
@@ -46,7 +47,8 @@ class LivePanel:
         if isinstance(event, Note):
             self._console.print(event.text, style="yellow" if event.level == "warning" else None)
         elif isinstance(event, RunStarted):
-            self._console.print(opening(event))
+            if text := opening(event):
+                self._console.print(text)
             self._live.start()
 
     def draw(self, tally: Tally, now: float) -> None:
@@ -89,7 +91,7 @@ def panel(tally: Tally, now: float) -> Panel:
 
 
 def _reward(tally: Tally) -> str:
-    said = mean_with_interval(tally.rewards.mean, tally.rewards.interval())
+    said = mean_in_words(tally.rewards.mean, tally.rewards.interval(TELLING_TASKS))
     limits = tally.reward_bounds()
     if tally.rewards.count and limits is not None and limits.low < limits.high:
         said += f", unfinished rows can move it within {span(limits)}"

@@ -54,7 +54,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     all runs of the output; those ending in `_now` cover this run only. Times are seconds.
     """
 
-    run: str
+    run: str | None  # its id; None where the input has no rows, and nothing was begun
     ending: Ending
     expected: int
     succeeded: int = 0
@@ -69,7 +69,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     exhausted: int = 0  # failed so often (NEMO_GYM_MAX_ROLLOUT_ATTEMPTS) that no run tries them again
     mean_reward: float | None = None
     rewards: int = 0  # results that carried a reward, of all runs
-    reward_interval: tuple[float, float] | None = None  # 95 %, rollouts of one task taken together
+    reward_interval: tuple[float, float] | None = (
+        None  # 95 %, rollouts of one task taken together; from 10 tasks on
+    )
     damaged: int = 0  # lines of earlier runs that cannot be read, left as they are
     notes: tuple[str, ...] = ()
     checkpoint: str | None = None  # the id of the checkpoint that a stopped run goes on from

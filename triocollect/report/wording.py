@@ -27,10 +27,17 @@ def span_of_time(seconds: float) -> str:
 
 
 def mean_with_interval(mean: float | None, interval: tuple[float, float] | None) -> str:
-    """`0.512 [0.401, 0.623]`; a dash where there is nothing to average."""
+    """`0.512 [0.401, 0.623]`, for tables; a dash where there is nothing to average."""
     if mean is None:
         return "-"
     return _short(mean) if interval is None else f"{_short(mean)} {span(Interval(*interval))}"
+
+
+def mean_in_words(mean: float | None, interval: tuple[float, float] | None) -> str:
+    """`0.512 (95 %: [0.401, 0.623])`; a dash where there is nothing to average."""
+    if mean is None or interval is None:
+        return mean_with_interval(mean, None)
+    return f"{_short(mean)} (95 %: {span(Interval(*interval))})"
 
 
 def span(interval: Interval) -> str:
