@@ -193,7 +193,8 @@ class Life:
             reference.at,
         )
         assert self.admission.closed == self.server.shut == closed
-        assert self.admission.epoch == reference.epoch
+        collects = None if reference.run is None else (reference.run, reference.epoch)
+        assert self.admission.sender == collects
         assert (self.server.exports, self.disk.used) == (reference.exports, reference.disk_used)
         assert self.disk.kept.keys() == reference.kept
         refused = {name for name in "xy" if self.admission.refusal(EpisodeId(name)) is not None}

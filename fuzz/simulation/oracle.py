@@ -43,7 +43,14 @@ from fuzz.simulation.story import Life
 from triocollect.events import CheckpointEnded, CheckpointStarted, Note, RowSent
 
 CHANGES = 2  # effects of a whole rollout, beside the seed
-NOTHING_RAN = {"checkpoint_open", "not_restored", "stale_attempt", "stale_epoch", "duplicate_attempt"}
+NOTHING_RAN = {
+    "checkpoint_open",
+    "not_restored",
+    "stale_attempt",
+    "stale_epoch",
+    "other_run",
+    "duplicate_attempt",
+}
 
 
 class Oracle:

@@ -4,6 +4,7 @@ import anyio
 import pytest
 
 from triocollect.participant import Admission, EpisodeId, Refusal
+from triocollect.protocol.identity import Sender
 
 ONE, LATER = EpisodeId("one"), EpisodeId("one", 1)
 
@@ -190,6 +191,23 @@ async def test_admit_refuses_what_is_retired_and_counts_only_what_it_lets_in():
     assert not isinstance(work, Refusal)
     with work:
         assert admission.served
+
+
+def test_a_request_in_the_name_of_a_collector_that_is_gone_is_refused_however_late_it_comes():
+    admission = Admission()
+    earlier, ours, other = Sender("r1", 6), Sender("r1", 7), Sender("r2", 9)
+
+    def code(sender):
+        refused = admission.refusal(ONE, sender=sender)
+        return None if refused is None else refused.code
+
+    assert code(ours) is None, "nobody has greeted yet, so nobody is gone"
+    admission.meet(ours)
+    assert [code(each) for each in (earlier, ours, other, None)] == ["stale_epoch", None, "other_run", None]
+    admission.goodbye()
+    assert code(ours) == "stale_epoch"
+    admission.meet(other)
+    assert [code(each) for each in (ours, other)] == ["other_run", None]
 
 
 async def test_of_many_blockers_a_report_names_the_first_and_counts_all():

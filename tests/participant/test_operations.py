@@ -4,6 +4,7 @@ import anyio
 import pytest
 
 from tests.participant.harness import ONE, TWO, commit, participant, retire
+from triocollect.protocol.identity import Sender
 
 
 async def test_a_resume_of_an_operation_never_heard_of_succeeds_and_keeps_it_from_acting(tmp_path):
@@ -135,8 +136,8 @@ async def test_data_requests_of_an_older_epoch_are_refused(tmp_path):
     async with participant(tmp_path) as caller:
         await caller.ok("hello", 0, epoch=3)
         refusal = caller.counts.admission.refusal
-        assert refusal(ONE, epoch=2).code == "stale_epoch"
-        assert refusal(ONE, epoch=3) is None
+        assert refusal(ONE, sender=Sender("r1", 2)).code == "stale_epoch"
+        assert refusal(ONE, sender=Sender("r1", 3)) is None
         assert refusal(ONE) is None
 
 

@@ -126,7 +126,7 @@ class Rollout:
     def __init__(self, crew, row, attempt=0, **headers):
         self.crew, self.reply, self.done = crew, None, trio.Event()
         self.row = row if attempt == 0 else {**row, "_ng_attempt_index": attempt}
-        self.headers = {"x-collector-epoch": str(crew.epoch), **headers}
+        self.headers = {"x-collector-run": "r1", "x-collector-epoch": str(crew.epoch), **headers}
 
     async def fly(self):
         async with self.crew.deployment.client() as client:

@@ -363,6 +363,17 @@ async def test_what_belongs_to_an_older_collector_is_refused_by_every_server_beh
         assert the_code(await late.landed()) == (409, "stale_epoch")
 
 
+async def test_a_rollout_that_arrives_after_its_collector_said_goodbye_is_not_run(tmp_path):
+    async with crew(tmp_path) as all_of_them:
+        await all_of_them.ok("environment", "hello")
+        all_of_them.operation += 1
+        await all_of_them.ok("environment", "forget", rollout_ids=[], goodbye=True)
+        assert the_code(await Rollout(all_of_them, ROW).landed()) == (409, "stale_epoch")
+        all_of_them.epoch += 1
+        await all_of_them.ok("environment", "hello")
+        assert (await Rollout(all_of_them, ROW).landed()).status_code == 200
+
+
 @pytest.mark.parametrize("name", ["environment", "policy_model", "agent", "counter"])
 async def test_work_that_does_not_say_whose_it_is_is_refused_where_checkpoints_are_taken(name, tmp_path):
     path = {"environment": "/run", "policy_model": "/v1/responses", "agent": "/v1/agent_sessions"}

@@ -14,7 +14,7 @@ from triocollect.collector.sinks import Sinks
 from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
 from triocollect.gym.routing import Routing, Target
-from triocollect.protocol.identity import CONTINUED, EPOCH
+from triocollect.protocol.identity import CONTINUED, Sender, sender_headers
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.rows.types import Row
 
@@ -106,9 +106,9 @@ class Air:
             self._parts.inbox.retire()
         self._tell()
 
-    def headers(self, key: RowKey, epoch: int) -> list[tuple[bytes, bytes]]:
+    def headers(self, key: RowKey, sender: Sender) -> list[tuple[bytes, bytes]]:
         """What a `/run` says beside its row: whose it is, and whether it goes on from a boundary."""
-        headers = [(EPOCH.encode(), b"%d" % epoch)]
+        headers = [(name.encode(), value.encode()) for name, value in sender_headers(sender).items()]
         if key in self.ledger.continuing:
             headers.append((CONTINUED.encode(), b"1"))
         return headers

@@ -43,6 +43,7 @@ from triocollect.events import Listener, Note
 from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
 from triocollect.gym.routing import Routing, SingleServer
+from triocollect.protocol.identity import Sender
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.protocol.manifests import DispatchHeader
 from triocollect.report.run_report import Continued
@@ -62,7 +63,7 @@ class Control:
 
     def headers(self, key: RowKey) -> list[tuple[bytes, bytes]]:
         """What a `/run` says beside its row."""
-        return self.air.headers(key, self.crew.coordination.epoch)
+        return self.air.headers(key, Sender(self.ours.directory.run, self.crew.coordination.epoch))
 
 
 class Taking:

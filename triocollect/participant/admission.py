@@ -13,6 +13,7 @@ import anyio
 from triocollect.participant.attendance import Attendance
 from triocollect.participant.lease import Lease
 from triocollect.participant.marks import Marks, up_to
+from triocollect.protocol.identity import Sender
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import Blocker, PrepareReport
 from triocollect.protocol.refusals import Code, Refusal
@@ -98,7 +99,8 @@ class Admission:
         self.attendance: Final = Attendance()
         self.works: Final[set[Work]] = set()
         self.served = False  # work was admitted since the start
-        self.epoch = 0
+        self.sender: Sender | None = None  # who collects here; None before the first word of one
+        self._left = False  # it has said goodbye
         self.end_of_lease: Callable[[], None] = self.open  # the control plane puts its abort here
         self.on_entry: Callable[[EpisodeId], None] | None = None  # a participant that notes whom it serves
         self._reopened: anyio.Event | None = None  # None while open
@@ -128,16 +130,39 @@ class Admission:
             with anyio.move_on_after(max(0.0, self.lease.left_s())):
                 await reopened.wait()
 
-    def refusal(self, episode: EpisodeId | None, *, epoch: int | None = None) -> Refusal | None:
-        """Why a data request is not taken: of an older epoch, or of a retired attempt.
+    def meet(self, sender: Sender) -> None:
+        """This collector, and no other, is worked for from now on."""
+        self.sender, self._left = sender, False
 
-        Ask again after every wait. `epoch` is None when the request does not name it.
+    def goodbye(self) -> None:
+        """The collector sends nothing more; what still arrives in its name was under way too long."""
+        self._left = True
+
+    def refusal(self, episode: EpisodeId | None, *, sender: Sender | None = None) -> Refusal | None:
+        """Why a data request is not taken: of a collector that is gone, or of a retired attempt.
+
+        Ask again after every wait. `sender` is None when the request does not name it.
         """
-        if epoch is not None and epoch < self.epoch:
-            return Refusal(
-                code=Code.STALE_EPOCH, detail=f"epoch {epoch} is over: epoch {self.epoch} collects here"
-            )
+        if sender is not None and (gone := self._gone(sender)) is not None:
+            return gone
         return None if episode is None else self.marks.refusal(episode)
+
+    def _gone(self, sender: Sender) -> Refusal | None:
+        """A request may lie in a queue for longer than its collector lives; nobody would ever forget it."""
+        if (ours := self.sender) is None:
+            return None
+        if sender.run != ours.run:
+            return Refusal(
+                code=Code.OTHER_RUN, detail=f"this server works for run {ours.run}, not for {sender.run}"
+            )
+        if sender.epoch < ours.epoch:
+            return Refusal(
+                code=Code.STALE_EPOCH,
+                detail=f"epoch {sender.epoch} is over: epoch {ours.epoch} collects here",
+            )
+        if self._left and sender.epoch == ours.epoch:
+            return Refusal(code=Code.STALE_EPOCH, detail=f"epoch {sender.epoch} has said goodbye")
+        return None
 
     def enter(self, episode: EpisodeId | None, why: str | None) -> Work:
         """Admit a piece of work, to be used in a `with`: blocking because of `why`, or resting (None)."""
@@ -147,11 +172,11 @@ class Admission:
         return Work(self, episode, why)
 
     async def admit(
-        self, episode: EpisodeId | None, why: str | None, *, epoch: int | None = None
+        self, episode: EpisodeId | None, why: str | None, *, sender: Sender | None = None
     ) -> Work | Refusal:
         """Wait while closed, then refuse or `enter`, in one step with the opening."""
         await self.until_open()
-        refused = self.refusal(episode, epoch=epoch)
+        refused = self.refusal(episode, sender=sender)
         return self.enter(episode, why) if refused is None else refused
 
     def blockers(self) -> list[Blocker]:

@@ -7,7 +7,7 @@ import msgspec
 
 from triocollect.participant.admission import Admission, Work
 from triocollect.participant.asgi import App, Message, Receive, Scope, Send
-from triocollect.protocol.identity import episode_in, epoch_of
+from triocollect.protocol.identity import Sender, episode_in, sender_in
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code, Refusal, RefusalBody, status_of
 
@@ -46,7 +46,7 @@ class Admitted:
         path = str(scope["path"])
         headers = _text_of(cast("Iterable[tuple[bytes, bytes]]", scope["headers"]))  # by ASGI
         try:
-            episode, epoch = episode_in(headers), epoch_of(headers)
+            episode, sender = episode_in(headers), sender_in(headers)
         except ValueError as fault:
             await _refuse(Refusal(code=Code.BAD_REQUEST, detail=str(fault)), send)
             return
@@ -54,7 +54,7 @@ class Admitted:
             detail = f"{path}: no x-rollout-id says whose work this is"
             await _refuse(Refusal(code=Code.ROLLOUT_ID_REQUIRED, detail=detail), send)
             return
-        work = await self._let_in(path, episode, epoch)
+        work = await self._let_in(path, episode, sender)
         if isinstance(work, Refusal):
             await _refuse(work, send)
             return
@@ -65,11 +65,11 @@ class Admitted:
         if not answering.begun and (late := self._admission.marks.refusal(episode)) is not None:
             await _refuse(late, send)
 
-    async def _let_in(self, path: str, episode: EpisodeId, epoch: int | None) -> Work | Refusal:
+    async def _let_in(self, path: str, episode: EpisodeId, sender: Sender | None) -> Work | Refusal:
         why = f"{path} is under way"
         if path in self._passing:
             return Work(self._admission, episode, why)  # not `enter`: a fresh process has served nobody by it
-        return await self._admission.admit(episode, None if path in self._replayable else why, epoch=epoch)
+        return await self._admission.admit(episode, None if path in self._replayable else why, sender=sender)
 
 
 @final

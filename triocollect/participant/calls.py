@@ -15,6 +15,7 @@ from triocollect.participant.hooks import R
 from triocollect.participant.installing import restore
 from triocollect.participant.operations import Act, EndOlderThenAct, Later, Refuse, Replay
 from triocollect.participant.standing import Standing
+from triocollect.protocol.identity import Sender
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import (
     Answer,
@@ -98,7 +99,7 @@ class Calls(Generic[R]):
         standing = self.standing
         standing.end(Event.HIGHER_EPOCH)
         other = standing.operations.take_over(call)
-        standing.admission.epoch = call.epoch
+        standing.admission.meet(Sender(call.run, call.epoch))
         standing.admission.attendance.begin()
         if other:
             standing.admission.marks.clear()
@@ -173,6 +174,7 @@ class Calls(Generic[R]):
         self.standing.hooks.forget(call.rollout_ids)
         self.standing.admission.marks.forget(call.rollout_ids)
         if call.goodbye:
+            self.standing.admission.goodbye()
             self.standing.admission.attendance.end()
         return Forgotten(boot=self.standing.boot, forgotten=call.rollout_ids)
 

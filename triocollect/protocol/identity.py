@@ -1,28 +1,36 @@
 """Whose work a request is: headers between servers, a path prefix on the way to the model. Pure."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from triocollect.protocol.ids import EpisodeId, rollout_id_fault
 
 ROLLOUT_ID: Final = "x-rollout-id"
 ROLLOUT_ATTEMPT: Final = "x-rollout-attempt"
-EPOCH: Final = "x-collector-epoch"  # which of the collectors of a checkpoint directory asks
+RUN: Final = "x-collector-run"  # for the run of which checkpoint directory
+EPOCH: Final = "x-collector-epoch"  # and for which of its collectors, one after another
 CONTINUED: Final = "x-continued"  # "1": this /run goes on from a restored record, or not at all
 PARENT_CALL: Final = "x-parent-call"  # the policy call that the caller knew last
 CALL_ID: Final = "x-call-id"  # names a policy call, on its reply
 CAPTURE_KEY: Final = "x-capture-key"  # tells an inference worker whose call it is, for its counts
 
 
-def identity_headers(episode: EpisodeId, epoch: int | None = None) -> dict[str, str]:
+class Sender(NamedTuple):
+    """The collector for which a request is sent, however many servers are between."""
+
+    run: str
+    epoch: int
+
+
+def identity_headers(episode: EpisodeId, sender: Sender | None = None) -> dict[str, str]:
     """The headers that say whose work this is, to an agent or a resources server."""
     whose = {ROLLOUT_ID: episode.rollout_id, ROLLOUT_ATTEMPT: str(episode.attempt)}
-    return {**whose, **epoch_headers(epoch)}
+    return {**whose, **sender_headers(sender)}
 
 
-def epoch_headers(epoch: int | None) -> dict[str, str]:
-    """The header that says for which collector; none where it did not say."""
-    return {} if epoch is None else {EPOCH: str(epoch)}
+def sender_headers(sender: Sender | None) -> dict[str, str]:
+    """The headers that say for which collector; none where it did not say."""
+    return {} if sender is None else {RUN: sender.run, EPOCH: str(sender.epoch)}
 
 
 def episode_in(headers: Mapping[str, str]) -> EpisodeId | None:
@@ -37,9 +45,10 @@ def episode_in(headers: Mapping[str, str]) -> EpisodeId | None:
     return EpisodeId(rollout_id, _count(ROLLOUT_ATTEMPT, headers.get(ROLLOUT_ATTEMPT, "0")))
 
 
-def epoch_of(headers: Mapping[str, str]) -> int | None:
-    """For which collector; None where the caller does not say. Raises ValueError, in words."""
-    return None if (said := headers.get(EPOCH)) is None else _count(EPOCH, said)
+def sender_in(headers: Mapping[str, str]) -> Sender | None:
+    """For which collector; None where the caller does not say both. Raises ValueError, in words."""
+    run, epoch = headers.get(RUN), headers.get(EPOCH)
+    return None if run is None or epoch is None else Sender(run, _count(EPOCH, epoch))
 
 
 def model_path(episode: EpisodeId) -> str:

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from triocollect.errors import PeerError
 from triocollect.participant import Admission, Work
-from triocollect.protocol.identity import close_path, episode_in, epoch_of
+from triocollect.protocol.identity import Sender, close_path, episode_in, sender_in
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code, Refusal
 from triocollect.servers.agent.loop import AgentPeers, run_session
@@ -70,7 +70,7 @@ class AgentServer:
         body = await request.body()
         try:
             order = msgspec.json.decode(body, type=OpenSession)
-            episode, epoch = episode_in(request.headers), epoch_of(request.headers)
+            episode, sender = episode_in(request.headers), sender_in(request.headers)
         except (msgspec.MsgspecError, ValueError) as error:
             return refusal(Code.BAD_REQUEST, str(error))
         if episode is None:
@@ -80,7 +80,7 @@ class AgentServer:
         if order.agent not in self._agents:
             known = ", ".join(sorted(self._agents))
             return refusal(Code.BAD_REQUEST, f"there is no agent {order.agent!r} here; there are: {known}")
-        work = await self._admission.admit(episode, "opening a session", epoch=epoch)
+        work = await self._admission.admit(episode, "opening a session", sender=sender)
         if isinstance(work, Refusal):
             return refused(work)
         with work:
@@ -97,14 +97,14 @@ class AgentServer:
         """
         body = await request.body()
         try:
-            episode, epoch = EpisodeId.parse(request.path_params["key"]), epoch_of(request.headers)
+            episode, sender = EpisodeId.parse(request.path_params["key"]), sender_in(request.headers)
         except ValueError as error:
             return refusal(Code.BAD_REQUEST, str(error))
-        work = await self._admission.admit(episode, "starting", epoch=epoch)
+        work = await self._admission.admit(episode, "starting", sender=sender)
         if isinstance(work, Refusal):
             return refused(work)
         with work:
-            return await self._activated(request, episode, epoch, body, work)
+            return await self._activated(request, episode, sender, body, work)
         return retired(episode, self._admission)
 
     async def close(self, request: Request) -> Response:
@@ -128,7 +128,7 @@ class AgentServer:
                 await model.ask(close_path(episode), b"{}", {})
 
     async def _activated(
-        self, request: Request, episode: EpisodeId, epoch: int | None, body: bytes, work: Work
+        self, request: Request, episode: EpisodeId, sender: Sender | None, body: bytes, work: Work
     ) -> Response:
         if episode in self._active:
             return under_way(episode)
@@ -139,7 +139,7 @@ class AgentServer:
                 session = activated(session, msgspec.json.decode(body, type=dict[str, Raw]))
         except (msgspec.MsgspecError, RecursionError) as error:
             return refusal(Code.BAD_REQUEST, f"responses_create_params: {error}")
-        begun = replace(session, epoch=epoch)
+        begun = replace(session, sender=sender)
         self._active.add(episode)
         try:
             return await attended(request, self._admission, lambda: self._run(begun, work))

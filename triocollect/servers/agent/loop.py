@@ -8,7 +8,7 @@ import msgspec
 
 from triocollect.errors import PeerError
 from triocollect.participant import Work
-from triocollect.protocol.identity import PARENT_CALL, epoch_headers, identity_headers, model_path
+from triocollect.protocol.identity import PARENT_CALL, identity_headers, model_path, sender_headers
 from triocollect.servers.agent.session import (
     CallModel,
     CallTool,
@@ -68,7 +68,7 @@ async def run_session(session: Session, around: AgentPeers, work: Work, sessions
 
 def _policy_call_headers(session: Session) -> dict[str, str]:
     parent = {} if session.last_call is None else {PARENT_CALL: session.last_call}
-    return {**epoch_headers(session.epoch), **parent}
+    return {**sender_headers(session.sender), **parent}
 
 
 def _answered(session: Session, reply: PeerReply, model: str) -> Session:
@@ -83,7 +83,7 @@ async def _call_tool(session: Session, resources: Peer, call: ToolCall) -> Sessi
     if (fault := tool_fault(session, call)) is not None:
         return tool_answered(session, fault)
     path = f"/{quote(call.name, safe='')}"
-    headers = identity_headers(session.episode, session.epoch)
+    headers = identity_headers(session.episode, session.sender)
     if session.cookie is not None:
         headers["cookie"] = session.cookie
     reply = await resources.ask(path, (call.arguments or "{}").encode(), headers)

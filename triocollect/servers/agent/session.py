@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
+from triocollect.protocol.identity import Sender
 from triocollect.protocol.ids import EpisodeId
 from triocollect.servers.cookies import renewed
 
@@ -29,13 +30,13 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     `produced` is everything the activation has added to its input so far: items of the model, outputs of
     tools. `calls` are the tool calls of the last response that have no output yet. `usage` adds up over the
     policy calls; `last` is the last response, `done` says that no step is left. `last_call` names the policy
-    call that brought it, which tells a model server how far the conversation is known here. `epoch`: which
-    collector it is played for.
+    call that brought it, which tells a model server how far the conversation is known here. `sender`: for
+    which collector it is played.
     """
 
     episode: EpisodeId
     agent: str
-    epoch: int | None = None
+    sender: Sender | None = None
     cookie: str | None = None  # of the resources server, for those that know their sessions by it
     params: dict[str, Raw] | None = None  # responses_create_params; None: not activated yet
     input: tuple[Raw, ...] = ()

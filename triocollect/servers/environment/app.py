@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from triocollect.metrics import aggregate
 from triocollect.participant import Admission, Work
-from triocollect.protocol.identity import CONTINUED, epoch_of
+from triocollect.protocol.identity import CONTINUED, sender_in
 from triocollect.protocol.refusals import Code, Refusal
 from triocollect.protocol.values import JsonObject
 from triocollect.servers.environment.drive import Broken, drive
@@ -69,7 +69,7 @@ class EnvironmentServer:
         """POST /run: one episode, from its input or from where a checkpoint has it, to its record."""
         body = await request.body()
         try:
-            asked = replace(parse_run(body, self._sources), epoch=epoch_of(request.headers))
+            asked = replace(parse_run(body, self._sources), sender=sender_in(request.headers))
         except (ValueError, RecursionError) as error:
             return refusal(Code.BAD_REQUEST, str(error))
         if self._named_only and asked.nameless:

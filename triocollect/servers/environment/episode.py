@@ -11,7 +11,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from triocollect.errors import PeerError
-from triocollect.protocol.identity import epoch_headers, identity_headers, model_path
+from triocollect.protocol.identity import identity_headers, model_path, sender_headers
 from triocollect.servers.cookies import renewed
 from triocollect.servers.environment.run_requests import RunRequest, Stage, without_the_collectors
 from triocollect.servers.peers import Peer, PeerReply
@@ -65,7 +65,7 @@ async def _open(episode: Episode, around: SourcePeers) -> Episode:
 
 async def _activate(episode: Episode, around: SourcePeers) -> Episode:
     params = episode.asked.fields.get("responses_create_params", Raw(b"{}"))
-    headers = epoch_headers(episode.asked.epoch)
+    headers = sender_headers(episode.asked.sender)
     reply = await around.agent.post(model_path(episode.asked.episode), bytes(params), headers)
     cookie = renewed(episode.cookie, reply.cookie)
     return replace(episode, response=_fields(around.agent, reply), cookie=cookie)
@@ -108,7 +108,7 @@ STEPS: Final = (
 
 
 def _identity(episode: Episode) -> dict[str, str]:
-    return identity_headers(episode.asked.episode, episode.asked.epoch)
+    return identity_headers(episode.asked.episode, episode.asked.sender)
 
 
 def _headers(episode: Episode) -> Mapping[str, str]:

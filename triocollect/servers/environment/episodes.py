@@ -54,7 +54,7 @@ class Episodes(Restoring[EpisodeRecord, _Restored]):
         A request that does not say that it is `continued` is played from its input.
         """
         name = asked.episode
-        if (refused := self.admission.refusal(name, epoch=asked.epoch)) is not None:
+        if (refused := self.admission.refusal(name, sender=asked.sender)) is not None:
             return refused
         self.admission.end_expired_lease()
         if self.admission.closed:

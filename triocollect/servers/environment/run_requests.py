@@ -7,6 +7,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from triocollect.protocol.identity import Sender
 from triocollect.protocol.ids import EpisodeId, RowKey, rollout_id_fault
 from triocollect.servers.states import digest_of
 
@@ -21,8 +22,8 @@ class RunRequest(msgspec.Struct, frozen=True):
     """One /run: whose it is, from which source, and the row's fields as they came.
 
     `task_id` is that of an episode request and UNSET for a flat row; it decides the shape of the reply.
-    `nameless`: the row does not say whose it is, so it got a name that nobody else knows. `epoch`: which of
-    the collectors of a checkpoint directory asks, if it says so.
+    `nameless`: the row does not say whose it is, so it got a name that nobody else knows. `sender`: for
+    which collector, if it says so.
     """
 
     episode: EpisodeId
@@ -30,7 +31,7 @@ class RunRequest(msgspec.Struct, frozen=True):
     fields: dict[str, Raw]
     task_id: Raw | UnsetType = UNSET
     nameless: bool = False
-    epoch: int | None = None
+    sender: Sender | None = None
 
 
 class _AgentRef(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from triocollect.participant import Admission
-from triocollect.protocol.identity import CALL_ID, CAPTURE_KEY, PARENT_CALL, epoch_of
+from triocollect.protocol.identity import CALL_ID, CAPTURE_KEY, PARENT_CALL, Sender, sender_in
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code, Refusal
 from triocollect.servers.model.calls import Call
@@ -42,7 +42,7 @@ class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _Asked(msgspec.Struct, frozen=True):
     episode: EpisodeId | None
-    epoch: int | None
+    sender: Sender | None
     parent: str | None
     params: dict[str, Raw]
 
@@ -71,7 +71,7 @@ class ModelServer:
         if isinstance(asked, Response):
             await asked(scope, receive, send)
             return
-        work = await self._admission.admit(asked.episode, None, epoch=asked.epoch)
+        work = await self._admission.admit(asked.episode, None, sender=asked.sender)
         if isinstance(work, Refusal):
             await refused(work)(scope, receive, send)
             return
@@ -106,7 +106,7 @@ class ModelServer:
         try:
             return _Asked(
                 episode=None if key is None else EpisodeId.parse(key),
-                epoch=epoch_of(request.headers),
+                sender=sender_in(request.headers),
                 parent=request.headers.get(PARENT_CALL),
                 params=msgspec.json.decode(body, type=dict[str, Raw]),
             )

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from triocollect.errors import ConfigError
 from triocollect.participant import Admission
-from triocollect.protocol.identity import episode_in, epoch_of
+from triocollect.protocol.identity import Sender, episode_in, sender_in
 from triocollect.protocol.ids import EpisodeId, rollout_id_fault
 from triocollect.protocol.refusals import Code, Refusal
 from triocollect.servers.replies import broken, json_reply, refusal, refused, retired
@@ -131,7 +131,7 @@ class _Server(Generic[S]):
         self, request: Request, episode: EpisodeId | None, why: str | None, act: Callable[[], Response]
     ) -> Response:
         """What `act` answers, in one step with the admission."""
-        work = await self._admission.admit(episode, why, epoch=_epoch_of_headers(request))
+        work = await self._admission.admit(episode, why, sender=_sender_of_headers(request))
         if isinstance(work, Refusal):
             return refused(work)
         with work:
@@ -203,9 +203,9 @@ def _episode_of_headers(request: Request) -> EpisodeId | None:
         raise msgspec.ValidationError(str(fault)) from None
 
 
-def _epoch_of_headers(request: Request) -> int | None:
+def _sender_of_headers(request: Request) -> Sender | None:
     try:
-        return epoch_of(request.headers)
+        return sender_in(request.headers)
     except ValueError as fault:
         raise msgspec.ValidationError(str(fault)) from None
 
