@@ -9,7 +9,6 @@ import pytest
 from tests.checkpoint.checkpoints import take
 from triocollect.checkpoint.directory import (
     DISPATCHED,
-    LOCK,
     OUTCOMES,
     PID,
     open_directory,
@@ -24,7 +23,7 @@ from triocollect.checkpoint.store import Store
 from triocollect.durable import Draft, open_file, other_than_a_file, read_at_most, set_aside
 from triocollect.errors import StorageError
 from triocollect.protocol.ids import EpisodeId
-from triocollect.protocol.manifests import CheckpointOutcome, DispatchHeader
+from triocollect.protocol.manifests import LOCK, CheckpointOutcome, DispatchHeader
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

@@ -26,7 +26,8 @@ class TokenFolder:
         self.folder, self.token = folder, folder / "token"
         self.token.write_text("a word that nobody guesses\n")
         self.token.chmod(0o600)
-        self.part = ["--checkpoint-dir", folder / "ckpt", "--control-token-file", self.token]
+        self.ckpt = folder / "ckpt"  # the collector's
+        self.part = ["--checkpoint-dir", self.ckpt, "--control-token-file", self.token]
 
     @contextmanager
     def serving(self, *what, rate=TOKENS_PER_S):
@@ -45,7 +46,7 @@ class TokenFolder:
     def run(self, *where, token=None):
         return triocollect(
             *("run", "-i", datasets.path("counter"), "--limit", ROWS, "-o", self.folder / "out.jsonl"),
-            *("--checkpoint-dir", self.folder / "ckpt", "--control-token-file", token or self.token),
+            *("--checkpoint-dir", self.ckpt, "--control-token-file", token or self.token),
             *("--progress", "none", *where),
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
@@ -143,4 +144,15 @@ def test_servers_with_another_token_are_refused_before_anything_is_sent(tmp_path
     assert run.returncode == 2, words
     assert "do not take the control token" in words
     assert "another word" not in words
+    assert lines_in(tmp_path / "accounts/counter.jsonl") == 0
+
+
+def test_servers_that_keep_checkpoints_elsewhere_are_refused_before_anything_is_sent(tmp_path):
+    folder = TokenFolder(tmp_path)
+    with folder.serving("--port", "0") as (_, head):
+        folder.ckpt = tmp_path / "elsewhere"
+        with folder.run("--head-server", head) as run:
+            words = ends(run)
+    assert run.returncode == 2, words
+    assert f"keeps checkpoints in {tmp_path / 'ckpt'}, which is not {tmp_path / 'elsewhere'}, " in words
     assert lines_in(tmp_path / "accounts/counter.jsonl") == 0

@@ -16,11 +16,11 @@ from typing import Final
 
 import msgspec
 
-from triocollect.checkpoint.directory import LOCK, PID, read_lock, read_outcomes, read_pid
+from triocollect.checkpoint.directory import PID, read_lock, read_outcomes, read_pid
 from triocollect.checkpoint.orders import nothing_tried
 from triocollect.errors import DamageError, RefusedError, StorageError
 from triocollect.locking import holder_of
-from triocollect.protocol.manifests import CheckpointOutcome
+from triocollect.protocol.manifests import LOCK, CheckpointOutcome
 
 PATIENCE_S: Final = 2.0  # with a collector that has its lock and no pid file yet
 LOOK_S: Final = 0.05

@@ -63,7 +63,7 @@ class Coordination:
         """The participant at a base URL; None where that server takes no part."""
         return self._addresses.get(address_of(url))
 
-    async def hello(self) -> None:
+    async def hello(self) -> dict[Participant, Greeted]:
         """The run's first call: whatever an earlier collector left open ends.
 
         Raises RefusedError where a participant works for somebody else, ControlError where one fails.
@@ -71,8 +71,7 @@ class Coordination:
         hello = Hello(**self._common())  # operation 0
         try:
             with trio.move_on_after(HELLO_PATIENCE_S):
-                await each(self.participants, lambda one: one.post("hello", hello, Greeted))
-                return
+                return await each(self.participants, lambda one: one.post("hello", hello, Greeted))
         except ControlError as error:
             if error.code in _SOMEBODY_ELSE:
                 raise RefusedError(f"{error}; wait for the other run's end or stop it") from error

@@ -6,6 +6,7 @@ is durable before any server hears of it.
 """
 
 import contextlib
+import hashlib
 import os
 import secrets
 from collections.abc import Callable, Iterable
@@ -32,16 +33,14 @@ from triocollect.durable import (
 )
 from triocollect.errors import DamageError, LockedError, StorageError
 from triocollect.locking import Lockable, Locked, try_lock
-from triocollect.protocol.manifests import CheckpointOutcome, LockFile
+from triocollect.protocol.manifests import LOCK, MOST_LOCK_BYTES, CheckpointOutcome, LockFile
 
-LOCK: Final = "collector.lock"
 PID: Final = "collector.pid"
 OUTCOMES: Final = "outcomes.jsonl"
 DISPATCHED: Final = "dispatched.jsonl"
 
 _FILES: Final = (LOCK, PID, OUTCOMES)  # a dispatch log tells something even where it is none
 _EPOCHS: Final = 1 << 53
-_MOST_BYTES: Final = 1 << 16
 _MOST_OUTCOMES: Final = 64 << 20  # bytes; of more than that only the last ones are read
 
 
@@ -57,6 +56,7 @@ class Directory:
         self._descriptor = locked.descriptor
         self._lock_path: Final = locked.path
         self._ours: LockFile | None = None
+        self.lock_sha256: str | None = None  # hex, of the lock file's bytes once the epoch is raised
         try:
             found = read_lock(self.path)
         except (DamageError, StorageError) as error:
@@ -84,7 +84,9 @@ class Directory:
             host=os.uname().nodename,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        self._put(msgspec.json.encode(ours) + b"\n")
+        data = msgspec.json.encode(ours) + b"\n"
+        self._put(data)
+        self.lock_sha256 = hashlib.sha256(data).hexdigest()
         self._ours, self._epoch = ours, ours.epoch
         return self._epoch
 
@@ -194,7 +196,7 @@ def read_lock(root: Path) -> LockFile | None:
     path = root / LOCK
     try:
         with open_file(path) as file:
-            data = file.read(_MOST_BYTES)
+            data = file.read(MOST_LOCK_BYTES)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -221,7 +223,7 @@ def run_by_other_files(root: Path) -> str | None:
 def read_pid(root: Path) -> int | None:
     """The process that `collector.pid` names, which may be gone; None where it names none."""
     try:
-        text = read_at_most(root / PID, _MOST_BYTES)[:32].strip()
+        text = read_at_most(root / PID, MOST_LOCK_BYTES)[:32].strip()
     except OSError:
         return None
     return int(text) if text.isdigit() else None

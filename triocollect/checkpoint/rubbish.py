@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import frozen
 
-from triocollect.checkpoint.directory import DISPATCHED, LOCK, OUTCOMES, PID
+from triocollect.checkpoint.directory import DISPATCHED, OUTCOMES, PID
 from triocollect.checkpoint.ladder import read_latest
 from triocollect.checkpoint.names import (
     COLLECTION,
@@ -23,6 +23,7 @@ from triocollect.checkpoint.names import (
 from triocollect.checkpoint.sent import read_dispatched
 from triocollect.checkpoint.whole import read_whole
 from triocollect.errors import DamageError, StorageError
+from triocollect.protocol.manifests import LOCK
 
 _DRAFTS: Final = frozenset(f".{name}.tmp" for name in (LOCK, PID, DISPATCHED, OUTCOMES))
 _KEPT: Final = 2

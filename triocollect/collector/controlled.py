@@ -29,6 +29,7 @@ from triocollect.checkpoint.ladder import Rung, episodes_named
 from triocollect.checkpoint.orders import Ended, Ending
 from triocollect.checkpoint.plan import left_out_of_the_cut, plan
 from triocollect.checkpoint.restore import restore
+from triocollect.checkpoint.same_place import require_same_place
 from triocollect.checkpoint.sent import NOTHING_SENT, read_dispatched
 from triocollect.collector.air import Air, AirParts
 from triocollect.collector.continuing import calls_saved, continued_of
@@ -133,7 +134,9 @@ class Taking:
         crew = self._crew(air, found, log.header.epoch)
         air.meet(crew.coordination, self._routing)
         self._outset.sinks.sync_beside(log.sync)
-        await crew.coordination.hello()
+        greeted = await crew.coordination.hello()
+        directory = self._ours.directory
+        require_same_place(greeted, directory.path, directory.lock_sha256)
         # Not as they were found: until the hello they may have let rows of an earlier collector in.
         served = any(status.served for status in (await crew.coordination.statuses()).values())
         continued = await self._restore(crew, history, log, served=served)

@@ -122,7 +122,7 @@ class Calls(Generic[R]):
     async def _act(self, call: Call, arrival: float) -> Answer | Refuse:
         match call:
             case Hello():
-                return Greeted(boot=self.standing.boot, phase=self.standing.phase.value)
+                return await self.standing.errand(self._greet).result()
             case Commit():
                 return await commit(self.standing, call)
             case Restore():
@@ -135,6 +135,17 @@ class Calls(Generic[R]):
                 return self._forget(call)
             case _:
                 raise AssertionError(call)
+
+    async def _greet(self) -> Greeted:
+        """Say which directory this is: paths may be equal and the places not, or the other way round."""
+        standing = self.standing
+        seen = await standing.in_thread(standing.shelf.lock_sha256)
+        return Greeted(
+            boot=standing.boot,
+            phase=standing.phase.value,
+            directory=str(standing.shelf.root),
+            lock_sha256=seen,
+        )
 
     async def _resume(self, call: Resume) -> Resumed:
         """Open at once; answer when no file of the operation can appear any more."""

@@ -20,6 +20,8 @@ from triocollect.errors import DamageError, StorageError
 from triocollect.participant.decode import directory_fault
 from triocollect.protocol.encoding import encode_file
 from triocollect.protocol.manifests import (
+    LOCK,
+    MOST_LOCK_BYTES,
     MOST_MANIFEST_BYTES,
     MOST_RECORDS_BYTES,
     Manifest,
@@ -108,6 +110,13 @@ class Shelf:
         if PurePosixPath(manifest.records.path).name != manifest.records.path:
             raise DamageError(f"{place / _MANIFEST} names records elsewhere: {manifest.records.path!r}")
         return self._read_records(place / manifest.records.path, manifest.records, record_type)
+
+    def lock_sha256(self) -> str | None:
+        """Which collector's lock file stands at the root; None where none can be read."""
+        try:
+            return hashlib.sha256(durable.read_at_most(self.root / LOCK, MOST_LOCK_BYTES)).hexdigest()
+        except OSError:
+            return None
 
     # -- writing --------------------------------------------------------------------------------------------
 

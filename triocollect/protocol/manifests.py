@@ -13,6 +13,8 @@ import msgspec
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import Blocker, Kind
 
+LOCK: Final = "collector.lock"
+MOST_LOCK_BYTES: Final = 1 << 16
 MOST_COLLECTION_BYTES: Final = 1 << 30
 MOST_MANIFEST_BYTES: Final = 1 << 20
 MOST_RECORDS_BYTES: Final = 16 << 30  # of one participant

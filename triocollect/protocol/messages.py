@@ -145,9 +145,15 @@ class Status(Answer, frozen=True, kw_only=True):
 
 
 class Greeted(Answer, frozen=True, kw_only=True):
-    """Reply to hello."""
+    """Reply to hello.
+
+    `directory`: the checkpoint directory as the participant names it; `lock_sha256`: hex, of the bytes that
+    it reads from `collector.lock` there, None where it reads none. Who says neither is trusted.
+    """
 
     phase: PhaseName
+    directory: str | msgspec.UnsetType = msgspec.UNSET
+    lock_sha256: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Prepared(Answer, frozen=True, kw_only=True):

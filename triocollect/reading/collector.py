@@ -7,9 +7,9 @@ from typing import Literal
 
 import msgspec
 
-from triocollect.checkpoint.directory import LOCK, read_lock, read_pid
+from triocollect.checkpoint.directory import read_lock, read_pid
 from triocollect.locking import holder_of
-from triocollect.protocol.manifests import LockFile
+from triocollect.protocol.manifests import LOCK, LockFile
 
 
 class Collector(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,10 +11,11 @@ from pathlib import Path
 from attrs import frozen
 from msgspec import UNSET
 
-from triocollect.checkpoint.directory import DISPATCHED, LOCK, OUTCOMES, read_lock
+from triocollect.checkpoint.directory import DISPATCHED, OUTCOMES, read_lock
 from triocollect.checkpoint.names import LATEST, sequence_of
 from triocollect.collector.earlier import read_run_file
 from triocollect.errors import DamageError, StorageError, UsageError
+from triocollect.protocol.manifests import LOCK
 from triocollect.report.outputs import find_outputs
 from triocollect.rows.names import run_path
 

@@ -8,13 +8,14 @@ from pathlib import Path
 import msgspec
 import trio
 
-from triocollect.checkpoint.directory import LOCK, PID
+from triocollect.checkpoint.directory import PID
 from triocollect.checkpoint.names import MODE
 from triocollect.checkpoint.rubbish import Rubbish, rubbish_in
 from triocollect.checkpoint.store import Store
 from triocollect.durable import remove
 from triocollect.errors import DamageError, LockedError, RefusedError, StorageError
 from triocollect.locking import Lockable, holder_of
+from triocollect.protocol.manifests import LOCK
 from triocollect.reading.collector import collector_of
 from triocollect.reading.places import Place
 from triocollect.report.machine import as_json
