@@ -23,7 +23,8 @@ from fuzz.simulation.oracle import Oracle
 from fuzz.simulation.servers import CAPTURED, UNCAPTURED, Servers, inline
 from fuzz.simulation.story import UNDISTURBED, Life, Moment, Story
 from triocollect.checkpoint.signals import hear
-from triocollect.collector.run import Setup, run
+from triocollect.collector.run import run
+from triocollect.collector.setup import Setup
 from triocollect.config.settings import CheckpointConfig, Config, DispatchConfig, InputConfig, OutputConfig
 from triocollect.deployment.plan import agent_of
 from triocollect.errors import StoppedError, TriocollectError, reason_of

@@ -6,7 +6,8 @@ from pathlib import Path
 import msgspec
 import trio
 
-from triocollect.collector.run import Setup, run
+from triocollect.collector.run import run
+from triocollect.collector.setup import Setup
 from triocollect.config import Config, DispatchConfig, InputConfig, OutputConfig, ServersConfig
 from triocollect.errors import reason_of
 from triocollect.transport import Transport

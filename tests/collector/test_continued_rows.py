@@ -10,6 +10,7 @@ from triocollect.collector.outcome import NothingRan, Refused, Success
 from triocollect.collector.row_clock import RowClock
 from triocollect.collector.send import CALLERS_OWN
 from triocollect.collector.sinks import Sinks
+from triocollect.collector.watch import Unwatched
 from triocollect.durable import AppendFile
 from triocollect.flight.budget import RetryBudget, TimeBudget
 from triocollect.flight.gate import Gate
@@ -37,8 +38,8 @@ async def fly_all(folder, answer):
 
     sinks = Sinks(AppendFile(folder / "out.jsonl"), AppendFile(folder / "failures.jsonl"))
     fleet = Fleet(
-        gate=Gate(10), ledger=Ledger(), retries=RetryBudget(3), time=TimeBudget(None, None), sinks=sinks,
-        send=send, clock=RowClock(None), target=lambda _: CALLERS_OWN, tell=lambda _: None,
+        gate=Gate(10), watch=Unwatched(Ledger()), retries=RetryBudget(3), time=TimeBudget(None, None),
+        sinks=sinks, send=send, clock=RowClock(None), target=lambda _: CALLERS_OWN, tell=lambda _: None,
         counts=Counts(failed={}, rewards=RewardMean()),
     )  # fmt: skip
     fleet.ledger.restore((row.key, EpisodeId(row.rollout_id, 1)) for row in ROWS)

@@ -10,7 +10,8 @@ from attrs import evolve
 from trio.testing import MockClock
 
 from tests.collector.runs import RunFolder, inline
-from triocollect.collector.run import Setup, run
+from triocollect.collector.run import run
+from triocollect.collector.setup import Setup
 from triocollect.config import CheckpointConfig
 from triocollect.errors import GivenUpError, StoppedError, TriocollectError, UsageError, reason_of
 from triocollect.events import Note

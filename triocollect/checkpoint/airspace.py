@@ -1,13 +1,22 @@
 """What the controller needs of the run that it works for."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
 from triocollect.protocol.ids import EpisodeId
 
 Blocking: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]  # runs what may block for long
+
+T = TypeVar("T")
+
+
+async def answer_of(blocking: Blocking, work: Callable[[], T]) -> T:
+    """What the work returns; raises what it raises."""
+    answers: list[T] = []
+    await blocking(lambda: answers.append(work()))
+    return answers[0]
 
 
 class Airspace(Protocol):

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 import trio
 
+from triocollect.checkpoint.airspace import answer_of
 from triocollect.checkpoint.crew import Crew, Laps, UnderWay
 from triocollect.checkpoint.cutting import Cutting
 from triocollect.checkpoint.names import folder_name, new_checkpoint_id
@@ -58,9 +59,7 @@ async def record(crew: Crew, outcome: CheckpointOutcome) -> None:
 
 async def tidy(crew: Crew, work: Callable[[], tuple[str, ...]]) -> None:
     """Work on old folders: what cannot be done now is done after the next checkpoint."""
-    troubles: list[str] = []
-    await crew.blocking(lambda: troubles.extend(work()))
-    for trouble in troubles:
+    for trouble in await answer_of(crew.blocking, work):
         crew.listener(Note(trouble, "warning"))
 
 

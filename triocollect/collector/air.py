@@ -35,7 +35,7 @@ class AirParts:
 
 
 class Air:
-    """See `checkpoint.airspace.Airspace`, which this is for a run's rows."""
+    """An Airspace for the controller (`checkpoint.airspace`) and a Watch for the rows (`collector.watch`)."""
 
     def __init__(self, parts: AirParts) -> None:
         self.gate: Final = parts.gate
@@ -106,8 +106,9 @@ class Air:
             self._parts.inbox.retire()
         self._tell()
 
-    def headers(self, key: RowKey, sender: Sender) -> list[tuple[bytes, bytes]]:
+    def headers(self, key: RowKey) -> list[tuple[bytes, bytes]]:
         """What a `/run` says beside its row: whose it is, and whether it goes on from a boundary."""
+        sender = Sender(self._parts.log.header.run, self._parts.log.header.epoch)
         headers = [(name.encode(), value.encode()) for name, value in sender_headers(sender).items()]
         if key in self.ledger.continuing:
             headers.append((CONTINUED.encode(), b"1"))

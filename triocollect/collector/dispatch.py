@@ -88,23 +88,23 @@ async def fly(fleet: Fleet, row: Row) -> None:
 
 async def _why_no_more(fleet: Fleet, row: Row) -> str | None:
     """Without a place in the gate: wait until the row may be sent again, or say why it is not."""
-    if not await fleet.stopped(row):
+    if not await fleet.watch.stopped(row.key):
         return "what ran of it before could not be stopped everywhere"
     return "the dispatch budget is spent" if fleet.is_over() else None
 
 
 async def _send(fleet: Fleet, row: Row, nth: int, closed: int) -> End:
     await fleet.gate.opened()
-    if fleet.is_lost(row):
+    if fleet.watch.is_lost(row.key):
         return Again(0.0, counts=False)
     episode = fleet.ledger.start(row.key, row.rollout_id)
-    fleet.sent(row, episode)
+    fleet.watch.sent(row, episode)
     fleet.retries.sent(nth)
     fleet.tell(RowSent(row.key, episode, row.agent))
     began = trio.current_time()
     outcome = await fleet.send(row, episode)
     end = _settle(fleet, Flight(row, episode, nth, trio.current_time() - began), outcome, closed)
-    fleet.landed(row)
+    fleet.watch.landed(row.key)
     return end
 
 
@@ -116,7 +116,7 @@ def _settle(fleet: Fleet, flight: Flight, outcome: Outcome, closed: int) -> End:
         case Failure():
             return LastWord(_fail(fleet, flight, outcome))
         case Unpersisted():
-            fleet.unpersisted(flight.episode)
+            fleet.watch.unpersisted(flight.episode)
             fleet.ledger.replied(flight.row.key)
             fleet.tell(RowLeft(flight.row.key, "the environment asked that nothing be written"))
             return LastWord(None)
@@ -181,7 +181,7 @@ def _succeed(fleet: Fleet, flight: Flight, success: Success) -> Result:
     line = _line(fleet, success.fields)
     fleet.sinks.append_result(line, episode)
     fleet.ledger.replied(row.key)
-    fleet.replied(episode)
+    fleet.watch.replied(episode)
     fleet.time.finished(flight.seconds)
     counts.succeeded_now += 1
     counts.failed.pop(row.key, None)
@@ -194,7 +194,7 @@ def _succeed(fleet: Fleet, flight: Flight, success: Success) -> Result:
 def _fail(fleet: Fleet, flight: Flight, failure: Failure) -> Result:
     result = _write_failure(fleet, flight, failure)
     fleet.ledger.replied(flight.row.key)
-    fleet.replied(flight.episode)
+    fleet.watch.replied(flight.episode)
     return result
 
 

@@ -19,8 +19,9 @@ import trio
 from triocollect.checkpoint.inbox import Inbox
 from triocollect.checkpoint.orders import RUN_ENDED, NotPublished, Published, nothing_tried
 from triocollect.collector.fleet import Result
-from triocollect.collector.run import Setup, run
+from triocollect.collector.run import run
 from triocollect.collector.send import Dispatch
+from triocollect.collector.setup import Setup
 from triocollect.config.settings import Config
 from triocollect.errors import UsageError, reason_of
 from triocollect.events import Event, Listener

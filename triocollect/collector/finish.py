@@ -113,7 +113,7 @@ def report_of(outset: Outset, fleet: Fleet, config: OutputConfig, *, seconds: fl
         failed=failed,
         left=left > 0 or fleet.cut_short,
         sends=retries.sends,
-        ending=orders.Ending.DONE if fleet.ended is None else fleet.ended.ending,
+        ending=fleet.ended.ending,
     )
     return Report(
         run=outset.run_file.run,
@@ -154,7 +154,7 @@ def nothing_to_do(config: Config, *, seconds: float) -> Report:
 
 def _checkpoint_of(fleet: Fleet) -> str | None:
     """The checkpoint that a stopped run can be continued from, if its last one was published."""
-    taken = None if fleet.ended is None else fleet.ended.taken
+    taken = fleet.ended.taken
     return taken.outcome.checkpoint_id if isinstance(taken, orders.Published) else None
 
 

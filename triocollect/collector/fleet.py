@@ -1,7 +1,7 @@
 """What the rows in flight share, and what they add up to."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 import trio
@@ -12,6 +12,7 @@ from triocollect.checkpoint.orders import Ended, Ending
 from triocollect.collector.row_clock import RowClock
 from triocollect.collector.send import Send
 from triocollect.collector.sinks import Sinks
+from triocollect.collector.watch import Watch
 from triocollect.events import Listener
 from triocollect.flight.budget import RetryBudget, TimeBudget
 from triocollect.flight.gate import Gate
@@ -21,11 +22,6 @@ from triocollect.metrics import RewardMean
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.report.run_report import Continued
 from triocollect.rows.types import Row
-
-if TYPE_CHECKING:
-    from triocollect.collector.air import (
-        Air,
-    )  # needs httpx, which is slow, and only where checkpoints are taken
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -61,7 +57,7 @@ class Fleet:
     """The parts of a run that a row's task works with."""
 
     gate: Gate
-    ledger: Ledger
+    watch: Watch
     retries: RetryBudget
     time: TimeBudget
     sinks: Sinks
@@ -72,44 +68,20 @@ class Fleet:
     counts: Counts
     drift: Raw | None = None  # stamped onto every record, where settings differ by the user's wish
     hand_over: HandOver | None = None
-    air: "Air | None" = None  # where a controller looks on
     continued: Continued | None = None  # what an earlier run left
     began: float = field(factory=trio.current_time)
-    ended: Ended | None = None  # how the controller saw it end
+    ended: Ended = field(factory=lambda: Ended(Ending.DONE))  # how the controller saw it end
     cut_short: bool = False  # rows were left because the time for starting them was over
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where each unfinished row stands."""
+        return self.watch.ledger
 
     @property
     def is_done(self) -> bool:
         """Whether the rows had all the time they wanted: nobody stopped the run."""
-        return self.ended is None or self.ended.ending is Ending.DONE
-
-    def is_lost(self, row: Row) -> bool:
-        """Whether an attempt of the row may run still that nobody has stopped."""
-        return self.air is not None and self.air.is_lost(row.key)
-
-    async def stopped(self, row: Row) -> bool:
-        """Wait until what ran of the row before is stopped everywhere; False when that takes too long."""
-        return self.air is None or await self.air.stopped(row.key)
-
-    def sent(self, row: Row, episode: EpisodeId) -> None:
-        """In flight begins. Raises StorageError; then it must not be sent."""
-        if self.air is not None:
-            self.air.sent(row, episode)
-
-    def replied(self, episode: EpisodeId) -> None:
-        """The episode ended by an answer."""
-        if self.air is not None:
-            self.air.replied(episode)
-
-    def unpersisted(self, episode: EpisodeId) -> None:
-        """The episode ended by an answer that is written nowhere. Raises StorageError."""
-        if self.air is not None:
-            self.air.unpersisted(episode)
-
-    def landed(self, row: Row) -> None:
-        """The row has left the in-flight set."""
-        if self.air is not None:
-            self.air.landed(row.key)
+        return self.ended.ending is Ending.DONE
 
     def is_over(self) -> bool:
         """Whether no more rows are to be started; once it is so, the run is cut short."""

@@ -1,7 +1,6 @@
 """What earlier runs of a checkpoint directory did with the rows that are left, by rollout id."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from attrs import frozen
 
@@ -32,9 +31,6 @@ class History:
     def attempts(self) -> dict[str, int]:
         """The highest of all by rollout id, as the dispatch log keeps it."""
         return {**self.others, **{rollout_id: row.highest for rollout_id, row in self.tried.items()}}
-
-
-NO_HISTORY: Final = History({}, 0, {}, {})
 
 
 def history_of(rows: Iterable[Row], survey: Survey, sent: Sent, named: Iterable[EpisodeId]) -> History:

@@ -1,79 +1,42 @@
 """The run: from the lock to the report. One nursery of services around one nursery of rows."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
 import trio
-from attrs import field, frozen
 
-from triocollect.checkpoint.airspace import Blocking
 from triocollect.checkpoint.inbox import Inbox
 from triocollect.checkpoint.orders import RUN_ENDED, Ended, Ending
+from triocollect.collector.control import Control, NoControl
 from triocollect.collector.descriptors import make_room
-from triocollect.collector.feed import fly_all
 from triocollect.collector.finish import aggregate, checkpoints_of, nothing_to_do, report_of
-from triocollect.collector.fleet import Counts, Fleet, HandOver
+from triocollect.collector.fleet import Counts, Fleet
 from triocollect.collector.giving_way import giving_way, go_on_unless_stopped
 from triocollect.collector.lock import LockedOutput, lock_output
 from triocollect.collector.resume import Survey
 from triocollect.collector.row_clock import RowClock
 from triocollect.collector.send import (
     CALLERS_OWN,
-    Dispatch,
     Send,
     after_a_while,
-    no_headers,
     to_function,
     to_servers,
 )
 from triocollect.collector.set_out import Outset, OwnStore, set_out
-from triocollect.collector.sinks import in_a_thread
-from triocollect.collector.whereto import Deployment, ask_head, bring_up, is_embedded, look_up
+from triocollect.collector.setup import Setup
+from triocollect.collector.watch import Watch
+from triocollect.collector.whereto import ask_head, is_embedded, look_up
 from triocollect.config.settings import Config
 from triocollect.durable import AppendFile
-from triocollect.events import CheckpointEnded, Event, Listener, Note, Resumed, RunStarted
+from triocollect.events import Note, Resumed, RunStarted
 from triocollect.flight.budget import RetryBudget, TimeBudget
 from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
 from triocollect.gym.routing import Routing
-from triocollect.protocol.manifests import CheckpointOutcome
 from triocollect.report.run_report import Report
-from triocollect.transport import Client, Connect
 
 if TYPE_CHECKING:
-    from triocollect.collector.controlled import Control  # needs httpx, which is slow
-    from triocollect.collector.lock_directory import LockedDirectory  # likewise
-
-
-@frozen(kw_only=True)
-class Setup:
-    """What a run is set up with. `dispatch`: the caller sends rows itself; `hand_over` waits for the caller.
-
-    `orders` gets the inbox of a run with a checkpoint directory, before anything else is done there.
-    `deployment` brings the embedded servers up, `connect` replaces the network of control calls.
-    """
-
-    config: Config
-    transport: Client
-    listener: Listener
-    dispatch: Dispatch | None = None
-    hand_over: HandOver | None = None
-    blocking: Blocking = in_a_thread
-    signals: bool = False  # heard only with a checkpoint directory, and in the main thread
-    orders: Callable[[Inbox], None] | None = None
-    deployment: Deployment = bring_up
-    connect: Connect | None = None
-    warnings: list[str] = field(factory=list)
-    outcomes: list[CheckpointOutcome] = field(factory=list)
-
-    def tell(self, event: Event) -> None:
-        """To whoever listens; warnings and checkpoints are kept for the report."""
-        if isinstance(event, Note) and event.level == "warning":
-            self.warnings.append(event.text)
-        elif isinstance(event, CheckpointEnded):
-            self.outcomes.append(event.outcome)
-        self.listener(event)
+    from triocollect.collector.lock_directory import LockedDirectory  # needs httpx, which is slow
 
 
 async def run(setup: Setup) -> Report:
@@ -177,15 +140,19 @@ async def _collect(
         outset.forget_metrics()  # of an earlier run: they would not be those of these rows
     has_work = survey.to_send > 0 or (wants_metrics and not outset.files.aggregate.exists())
     head = config.servers.head_server
-    control, gate = None, Gate(config.dispatch.concurrency)
+    gate, ready = Gate(config.dispatch.concurrency), False
+    control: Control = NoControl(Ledger(survey.used_attempts()))
     with giving_way(inbox):
         if routing is not None and is_embedded(config) and has_work:
             head = await setup.deployment(config, outset.rows, services, None if ours is None else ours.token)
             routing = await ask_head(config, setup.transport, head)
         if ours is not None and routing is not None and survey.to_send:
-            control = await _take_control(setup, ours, outset, routing, gate)
+            from triocollect.collector.taking_control import take_control  # noqa: PLC0415  # needs httpx
+
+            control = await take_control(setup, ours, outset, routing, gate)
+        ready = True
     fleet = _fleet(setup, routing, outset, gate, control)
-    if ours is not None and control is None and survey.to_send:
+    if not ready and ours is not None and survey.to_send:
         # Told to stop before anything was sent: LATEST covers it.
         fleet.ended = Ended(Ending.INTERRUPTED if ours.inbox.is_left else Ending.PREEMPTED)
         return fleet
@@ -198,29 +165,13 @@ async def _collect(
     return fleet
 
 
-async def _take_control(
-    setup: Setup, ours: "LockedDirectory", outset: Outset, routing: Routing, gate: Gate
-) -> "Control":
-    from triocollect.checkpoint.discovery import Candidate  # noqa: PLC0415  # needs httpx, which is slow
-    from triocollect.collector.controlled import Taking  # noqa: PLC0415  # needs httpx, which is slow
-
-    taking = Taking(ours, outset, routing, setup.blocking, setup.tell)
-    named = [Candidate(url, kind) for kind, url in setup.config.servers.participants]
-    return await taking.take(gate, named)
-
-
-async def _fly(setup: Setup, outset: Outset, fleet: Fleet, control: "Control | None") -> None:
-    """Send what is left; with a directory, under its controller."""
-    longest_first = setup.config.dispatch.longest_first
+async def _fly(setup: Setup, outset: Outset, fleet: Fleet, control: Control) -> None:
+    """Send what is left."""
     async with trio.open_nursery() as syncing:
         syncing.start_soon(outset.sinks.keep_synced, setup.blocking)
         syncing.start_soon(fleet.clock.run)
-        if control is None:
-            await fly_all(fleet, outset, longest_first=longest_first)
-        else:
-            from triocollect.collector.controlled import fly_controlled  # noqa: PLC0415  # see above
-
-            fleet.ended = await fly_controlled(control, fleet, outset, longest_first=longest_first)
+        longest_first = setup.config.dispatch.longest_first
+        fleet.ended = await control.fly(fleet, outset, longest_first=longest_first)
         syncing.cancel_scope.cancel()
 
 
@@ -260,39 +211,30 @@ def _resumed(survey: Survey) -> Resumed:
     )
 
 
-def _fleet(
-    setup: Setup, routing: Routing | None, outset: Outset, gate: Gate, control: "Control | None"
-) -> Fleet:
-    dispatch, drift, air = (
-        setup.config.dispatch,
-        outset.run_file.drift,
-        None if control is None else control.air,
-    )
+def _fleet(setup: Setup, routing: Routing | None, outset: Outset, gate: Gate, control: Control) -> Fleet:
+    dispatch, drift = setup.config.dispatch, outset.run_file.drift
     clock = RowClock(dispatch.row_timeout_s, stands=lambda: not gate.is_open)
     return Fleet(
         gate=gate,
-        ledger=Ledger(outset.survey.used_attempts()) if air is None else air.ledger,
+        watch=control.watch,
         retries=RetryBudget(dispatch.max_attempts),
         time=TimeBudget(dispatch.budget_s, dispatch.drain_margin_s),
         sinks=outset.sinks,
-        send=_send(setup, routing, outset, clock, control),
+        send=_send(setup, routing, outset, clock, control.watch),
         clock=clock,
         target=lambda row: CALLERS_OWN if routing is None else routing.target(row),
         tell=setup.tell,
         counts=Counts(failed=dict(outset.survey.failed), rewards=outset.rewards),
         drift=msgspec.Raw(msgspec.json.encode(drift)) if drift else None,
         hand_over=setup.hand_over,
-        air=air,
-        continued=None if control is None else control.continued,
+        continued=control.continued,
     )
 
 
-def _send(
-    setup: Setup, routing: Routing | None, outset: Outset, clock: RowClock, control: "Control | None"
-) -> Send:
+def _send(setup: Setup, routing: Routing | None, outset: Outset, clock: RowClock, watch: Watch) -> Send:
     if routing is None:
         assert setup.dispatch is not None
         return to_function(setup.dispatch, clock)
-    headers = no_headers if control is None else control.headers
-    send = to_servers(setup.transport, routing, clock, reuse=outset.survey.reusable(), headers=headers)
+    reuse = outset.survey.reusable()
+    send = to_servers(setup.transport, routing, clock, reuse=reuse, headers=watch.headers)
     return after_a_while(send) if is_embedded(setup.config) else send

@@ -28,18 +28,13 @@ CALLERS_OWN: Final = Target(url="the caller's dispatch function", server=None, i
 LOST_S: Final = 1.0
 
 
-def no_headers(_key: RowKey) -> Sequence[tuple[bytes, bytes]]:
-    """What is said beside a row where no controller is at work."""
-    return ()
-
-
 def to_servers(
     transport: Client,
     routing: Routing,
     clock: RowClock,
     *,
     reuse: Mapping[RowKey, Raw],
-    headers: Headers = no_headers,
+    headers: Headers,
 ) -> Send:
     """`POST /run` to where each row belongs.
 

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from triocollect.checkpoint.directory import DISPATCHED
-from triocollect.checkpoint.ladder import Rung, episodes_named, find_checkpoint
+from triocollect.checkpoint.ladder import Rung, find_checkpoint
 from triocollect.checkpoint.plan import Plan, plan
-from triocollect.checkpoint.sent import read_dispatched
 from triocollect.collector.earlier import read_run_file
-from triocollect.collector.history import History, history_of
+from triocollect.collector.history import History
+from triocollect.collector.inherited import inherited
 from triocollect.collector.resume import Survey, max_rollout_attempts
 from triocollect.errors import DamageError, StorageError
 from triocollect.protocol.ids import EpisodeId, RowKey
@@ -79,12 +78,7 @@ def _history(output: Path, root: Path, rung: Rung, run: str | None) -> History:
     rows = materialized_path(output)
     attempts, _ = max_rollout_attempts(os.environ.get("NEMO_GYM_MAX_ROLLOUT_ATTEMPTS"))
     survey = Survey(scan_output(output), scan_sidecar(failures_path(output)), attempts)
-    sent = read_dispatched(root / DISPATCHED)
-    if run is not None:
-        sent = sent.beside(run)
-    if not rung.is_bottom:  # as a run does
-        sent = sent.above(0)
-    return history_of(read_rows(rows), survey, sent, episodes_named(root))
+    return inherited(root, rung, run, read_rows(rows), survey).history
 
 
 def _reasons(rung: Rung, planned: Plan) -> Mapping[str, str]:
