@@ -32,7 +32,7 @@ Exit codes:
   0    every row is a success, or a failure written beside the results
   1    internal error
   2    usage or bad input; nothing was sent
-  3    --require-complete and a row is no success or there is none; or not one row succeeded
+  3    --require-complete and a row is no success, or not one row succeeded
   4    refused: drift, lock, damage, nothing to resume, would overwrite
   75   rows are left, not tried or cut: run the same command again
   130  interrupted"""
