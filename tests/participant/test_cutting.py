@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from tests.participant.harness import ONE, TWO, commit, inline, participant, retire
+from triocollect.protocol.ids import EpisodeId
 
 
 def files(root):
@@ -65,6 +66,16 @@ async def test_a_prepare_whose_budget_ends_names_who_blocks_and_stays_closed(tmp
         caller.counts.slow.set()
         assert (await caller.ok("prepare", 1))["phase"] == "prepared"
         assert caller.counts.heard.count("close") == 1
+
+
+async def test_of_many_blockers_a_server_names_the_first_and_counts_all(tmp_path, autojump_clock):
+    async with participant(tmp_path, in_thread=inline) as caller:
+        admission = caller.counts.admission
+        admission.works.update(admission.enter(EpisodeId(f"r{n:03}"), "thinking") for n in range(150))
+        for told in (await caller.ok("prepare", 1, budget_ms=10), await caller.status()):
+            report = told["report"]
+            assert (len(report["blockers"]), report["blocker_count"]) == (100, 150)
+            assert report["blockers"][0]["key"] == "r000"
 
 
 async def test_two_prepares_of_one_operation_get_the_same_answer(tmp_path):

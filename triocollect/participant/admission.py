@@ -18,8 +18,6 @@ from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import Blocker, PrepareReport
 from triocollect.protocol.refusals import Code, Refusal
 
-MOST_BLOCKERS: Final = 100  # named in a report; all are counted
-
 
 @final
 class Work:
@@ -190,13 +188,13 @@ class Admission:
     def report(
         self, restarts: Collection[EpisodeId] = (), counts: Mapping[str, int] | None = None
     ) -> PrepareReport:
-        """How far a prepare has come. What belongs to a restart never blocks."""
+        """How far a prepare has come, all of it. What belongs to a restart never blocks."""
         restarting = frozenset(episode.capture_key for episode in restarts)
         blockers = sorted(
             (one for one in self.blockers() if one.key not in restarting), key=lambda one: one.key
         )
         return PrepareReport(
-            blockers=tuple(blockers[:MOST_BLOCKERS]),
+            blockers=tuple(blockers),
             blocker_count=len(blockers),
             restarts=tuple(sorted(restarting)),
             counts=dict(counts or {}),

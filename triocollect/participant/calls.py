@@ -9,7 +9,7 @@ from typing import Final, Generic, final
 
 import anyio
 
-from triocollect.participant.cutting import bounded, commit, prepare
+from triocollect.participant.cutting import commit, prepare
 from triocollect.participant.errands import Errand
 from triocollect.participant.hooks import R
 from triocollect.participant.installing import restore
@@ -202,7 +202,7 @@ class Calls(Generic[R]):
             operation=standing.operations.current if closed else None,
             epoch=standing.operations.epoch,
             lease_expires=standing.admission.lease.left_ms() if closed else None,
-            report=bounded(standing.hooks.report()) if reporting else None,
+            report=standing.report() if reporting else None,
             restored_pending=standing.hooks.restored_pending(),
             served=standing.hooks.served(),
         )

@@ -5,10 +5,8 @@ from typing import Final
 
 import anyio
 import anyio.lowlevel
-import msgspec
 
 from triocollect.errors import StateError
-from triocollect.participant.admission import MOST_BLOCKERS
 from triocollect.participant.errands import refuse
 from triocollect.participant.hooks import R, episode_of
 from triocollect.participant.operations import Refuse
@@ -39,7 +37,7 @@ async def _settled(standing: Standing[R], call: Prepare, until: float) -> Prepar
     with standing.waiting(until) as scope:
         try:
             while answer is None and standing.ours(call) and standing.phase is Phase.PREPARING:
-                report = bounded(standing.hooks.report())
+                report = standing.report()
                 if report.blocker_count == 0:
                     answer = _ready(standing, call, report)
                 else:
@@ -51,7 +49,7 @@ async def _settled(standing: Standing[R], call: Prepare, until: float) -> Prepar
         return answer
     if not standing.ours(call) or standing.phase is Phase.OPEN:
         return over(call)
-    report = bounded(standing.hooks.report())
+    report = standing.report()
     phase = Phase.PREPARING if standing.phase is Phase.PREPARING else Phase.PREPARED
     return Prepared(boot=standing.boot, phase=phase.value, report=report)
 
@@ -62,17 +60,6 @@ def _ready(standing: Standing[R], call: Prepare, report: PrepareReport) -> Prepa
     answer = Prepared(boot=standing.boot, phase="prepared", report=report)
     standing.operations.answered(call, answer)
     return answer
-
-
-def bounded(report: PrepareReport) -> PrepareReport:
-    """With the first blockers only, and all of them counted."""
-    if len(report.blockers) <= MOST_BLOCKERS and report.blocker_count >= len(report.blockers):
-        return report
-    return msgspec.structs.replace(
-        report,
-        blockers=report.blockers[:MOST_BLOCKERS],
-        blocker_count=max(report.blocker_count, len(report.blockers)),
-    )
 
 
 async def commit(standing: Standing[R], call: Commit) -> Committed | Refuse:
@@ -91,7 +78,7 @@ async def commit(standing: Standing[R], call: Commit) -> Committed | Refuse:
 
 
 def _not_now(standing: Standing[R], call: Commit) -> Refuse | None:
-    report = bounded(standing.hooks.report())
+    report = standing.report()
     if report.blocker_count:
         standing.move(Event.NOT_AT_BOUNDARIES)
         standing.operations.take_back(Prepare)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final, Generic, Protocol, TypeVar, final
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 
 from triocollect.participant.admission import Admission
@@ -14,10 +15,11 @@ from triocollect.participant.hooks import Hooks, R
 from triocollect.participant.operations import Operations, Refuse
 from triocollect.participant.records import Publication, Shelf
 from triocollect.protocol.ids import EpisodeId
-from triocollect.protocol.messages import Call, Commit, Committed, Installed
+from triocollect.protocol.messages import Call, Commit, Committed, Installed, PrepareReport
 from triocollect.protocol.phases import Event, Phase, step
 from triocollect.protocol.refusals import Code
 
+MOST_BLOCKERS: Final = 100  # named in a report
 _log: Final = logging.getLogger("triocollect.participant")
 
 T = TypeVar("T")
@@ -67,6 +69,15 @@ class Standing(Generic[R]):
         self._prepares: Final[set[anyio.CancelScope]] = set()
         self._writes: list[Errand[Committed]] = []
         admission.end_of_lease = partial(self.end, Event.LEASE_END)
+
+    def report(self) -> PrepareReport:
+        """What the server reports now, with the first blockers only, and all of them counted."""
+        whole = self.hooks.report()
+        return msgspec.structs.replace(
+            whole,
+            blockers=whole.blockers[:MOST_BLOCKERS],
+            blocker_count=max(whole.blocker_count, len(whole.blockers)),
+        )
 
     def errand(self, work: Callable[[], Awaitable[A | Refuse]]) -> Errand[A]:
         """Begin work that outlives its call."""
