@@ -26,6 +26,7 @@ FLAGS = [
     "--config",
     "--head-server",
     "--environment-url",
+    "--peer",
     "--participant",
     "--model",
     "--model-url",
@@ -139,6 +140,37 @@ def test_a_dry_run_refuses_what_a_run_would(folder, capsys):
 def test_a_repeated_flag_is_named_as_it_was_given(capsys):
     assert dry("--participant", "resorces=http://127.0.0.1:9") == 2
     assert "--participant (command line): needs one of environment" in capsys.readouterr().err
+
+
+def test_rows_of_a_server_of_ones_own_go_to_it_in_the_embedded_deployment(folder, capsys):
+    row = {"responses_create_params": {"input": "x"}, "task_source": "dice"}
+    (folder / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    assert dry() == 2
+    assert "dice" in capsys.readouterr().err
+    assert dry("--peer", "dice=http://127.0.0.1:9311") == 0
+    told = capsys.readouterr().out
+    assert "1 to the embedded deployment (environment server dice_environment, agent dice_agent)" in told
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        (["--peer", "dice"], "--peer (command line): needs NAME=URL such as dice=http://"),
+        (["--peer", "dice=https://h"], "--peer (command line): dice: servers are at http://HOST:PORT here"),
+        (
+            ["--peer", "dice=http://h:1", "--peer", "dice=http://h:2"],
+            "--peer (command line): dice is given twice",
+        ),
+        (["--peer", "agent=http://h:1"], "peer agent: a resources server cannot be called so here"),
+        (
+            ["--peer", "dice=http://h:1", "--head-server", "http://h:2"],
+            "joins the embedded deployment, which --head-server (command line) replaces",
+        ),
+    ],
+)
+def test_a_peer_that_cannot_join_is_refused(tokens, words, capsys):
+    assert dry(*tokens) == 2
+    assert words in capsys.readouterr().err
 
 
 def test_a_dry_run_names_the_one_server(capsys):

@@ -21,6 +21,22 @@ def test_only_the_resources_servers_that_the_rows_name_are_started():
     assert the_names(plan) == ["environment", "agent", "policy_model", "inference", "numeric", "counter"]
 
 
+def test_a_server_of_somebody_elses_is_told_of_and_not_started():
+    servers = ServersConfig(peers={"dice": ("10.0.0.7", 9311), "counter": ("h", 80), "other": ("h", 81)})
+    plan = plan_for(["dice", "counter_agent", "numeric"], servers)
+    assert the_names(plan) == ["environment", "agent", "policy_model", "inference", "numeric"]
+    addresses = {**dict.fromkeys(the_names(plan), Address("h", 1)), **plan.peers}
+    environment, agent = (settings_of(plan, process, addresses) for process in plan.processes[:2])
+    assert {name: one["resources_url"] for name, one in environment["sources"].items()} == {
+        "numeric": "http://h:1",
+        "counter": "http://h:80",
+        "dice": "http://10.0.0.7:9311",
+    }
+    assert agent["agents"]["dice_agent"]["resources_url"] == "http://10.0.0.7:9311"
+    dice = yaml.safe_load(environment["head"])["dice"]["resources_servers"]["dice"]
+    assert (dice["host"], dice["port"]) == ("10.0.0.7", 9311)
+
+
 def test_a_model_of_ones_own_needs_no_scripted_worker():
     servers = ServersConfig(model="m", model_url="http://gpu:8000/v1")
     plan = plan_for(["counter_environment"], servers)

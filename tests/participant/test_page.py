@@ -1,17 +1,12 @@
 """The server on the page for authors, a plain FastAPI application, does what the page says."""
 
-import os
-import socket
-import subprocess
-import sys
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 
 import anyio
-import httpx
 import pytest
 
 from tests.participant.harness import TOKEN, Caller, commit, lifespan_of, retire
-from tests.participant.page import text_of_the_server
+from tests.participant.page import text_of_the_server, uvicorn
 from triocollect.participant import EpisodeId
 
 GAME = EpisodeId("game")
@@ -135,41 +130,18 @@ async def test_a_restored_table_that_nobody_came_for_is_dropped_with_the_next_ch
         assert await throw(second, NEXT) == "no game is on"
 
 
-@contextmanager
-def uvicorn(folder, root):
-    """The page's server as its own process, and a client."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-        command = [
-            sys.executable,
-            "-m",
-            "uvicorn",
-            "dice:app",
-            "--fd",
-            str(listening.fileno()),
-            "--no-use-colors",
-        ]
-        environ = os.environ | {"TRIOCOLLECT_CONTROL_TOKEN": TOKEN, "CHECKPOINT_DIR": str(root)}
-        with (folder / "uvicorn.log").open("ab") as log:
-            process = subprocess.Popen(
-                command, cwd=folder, env=environ, pass_fds=[listening.fileno()], stdout=log, stderr=log
-            )
-    try:
-        address = f"http://127.0.0.1:{port}"
-        with httpx.Client(
-            base_url=address, headers={"authorization": f"Bearer {TOKEN}"}, trust_env=False, timeout=60
-        ) as client:
-            yield client
-    finally:
-        process.kill()
-        process.wait()
-
-
 def told(client, verb, operation, **fields):
     common = {"run": "r1", "epoch": 1, "budget_ms": 60_000, "lease_ms": 60_000, "operation": operation}
     reply = client.post(f"/checkpoint/v1/{verb}", json=common | fields)
     assert reply.status_code == 200, reply.text
     return reply.json()
+
+
+@pytest.mark.parametrize("variable", ["TRIOCOLLECT_CONTROL_TOKEN", "CHECKPOINT_DIR"])
+def test_the_server_says_what_it_needs_to_be_told(environ, monkeypatch, variable):
+    monkeypatch.delenv(variable)
+    with pytest.raises(SystemExit, match=f"need to be told {variable}"):
+        exec(compile(text_of_the_server(), "dice.py", "exec"), {"__name__": "dice"})
 
 
 @pytest.mark.processes
@@ -181,7 +153,7 @@ def test_under_uvicorn_a_killed_server_is_followed_by_one_that_goes_on(tmp_path)
     def thrown(client, episode):
         return client.post("/throw", headers=named(episode)).json()["output"]
 
-    with uvicorn(tmp_path, root) as client:
+    with uvicorn(tmp_path, root, TOKEN) as client:
         client.post("/seed_session", headers=named(GAME)).raise_for_status()
         thrown(client, GAME)
         assert told(client, "prepare", 1)["phase"] == "prepared"
@@ -189,7 +161,7 @@ def test_under_uvicorn_a_killed_server_is_followed_by_one_that_goes_on(tmp_path)
         cut = told(client, "commit", 1, checkpoint_id="c1", directory="ckpt-000001", scope=scope, stop=False)
         told(client, "resume", 1)
         went_on = [thrown(client, GAME) for _ in range(10)]
-    with uvicorn(tmp_path, root) as client:
+    with uvicorn(tmp_path, root, TOKEN) as client:
         told(
             client,
             "restore",

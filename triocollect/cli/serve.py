@@ -2,10 +2,9 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final, NoReturn, cast, get_args
-from urllib.parse import urlsplit
 
 import msgspec
 import trio
@@ -37,7 +36,8 @@ from triocollect.protocol.handed_down import MODULE
 
 ABOUT = f"""WHAT: all, environment, agent, model, inference, {", ".join(SOURCES)}. Serves until TERM or
 Ctrl-C. The environment server is the head, which tells collectors where the others are. One server alone
-must be told that by --peer NAME=URL (environment, agent, policy_model, inference, or a source).
+must be told that by --peer NAME=URL (environment, agent, policy_model, inference, or a resources server, one
+of these or of your own). For all, --peer NAME=URL puts a resources server of your own among them.
 
 With --checkpoint-dir the servers take part in checkpoints of collectors that show the same token: the one in
 --control-token-file, else TRIOCOLLECT_CONTROL_TOKEN. Told to end while a collector is at work, they first let
@@ -54,7 +54,8 @@ Exit codes:
   0  told to end
   1  a server did not start, or ended by itself
   2  usage, a port is taken, or the extra is missing: triocollect[servers]"""
-PEERS: Final = (ENVIRONMENT, AGENT, MODEL, INFERENCE, *SOURCES)
+_OWN: Final = (ENVIRONMENT, AGENT, MODEL, INFERENCE)  # what is no resources server
+_RESOURCES: Final = "resources"
 GRACE_S: Final = 130.0
 _MODEL: Final = "model"
 
@@ -74,7 +75,10 @@ def serve(  # noqa: PLR0913  # one parameter per flag is how the library reads t
     peer: Annotated[
         tuple[str, ...],
         Parameter(
-            help="Where another server is; repeatable.", metavar="NAME=URL", negative="", show_default=False
+            help="Where another server is, one of yours for all; repeatable.",
+            metavar="NAME=URL",
+            negative="",
+            show_default=False,
         ),
     ] = (),
     model: Annotated[str | None, Parameter(help="Name of the policy model.", metavar="NAME")] = None,
@@ -93,7 +97,9 @@ def serve(  # noqa: PLR0913  # one parameter per flag is how the library reads t
     """Serve until told to end."""
     require_servers()
     part = _part(checkpoint_dir, control_token_file, grace)
+    peers = _peers(peer)
     servers = ServersConfig(
+        peers=_joining(what, peers),
         model=model,
         model_url=None if model_url is None else str(_read("--model-url", model_url, kinds.Url)),
         model_api_key_file=None if model_api_key_file is None else Path(model_api_key_file),
@@ -102,11 +108,12 @@ def serve(  # noqa: PLR0913  # one parameter per flag is how the library reads t
     if what == "all":
         ports = {} if wanted is None else {ENVIRONMENT: wanted}
         plan = part.of(standing_plan(servers, host=host, ports=ports))
+        say.err(f"starting {len(plan.processes)} servers")
         served = f"serving {', '.join(plan.sources)}: head"
         trio.run(serve_all, plan, lambda url: say.out(f"{served} {url}"), part.grace_s)
         return 0
     plan = part.of(standing_plan(servers, host=host))
-    return _become(process_of(what), plan, wanted or 0, _peers(peer), part.grace_s)
+    return _become(process_of(what), plan, wanted or 0, peers, part.grace_s)
 
 
 def process_of(what: str) -> Process:
@@ -122,7 +129,11 @@ def process_of(what: str) -> Process:
 
 def _become(process: Process, plan: Plan, port: int, peers: dict[str, Address], grace_s: float) -> NoReturn:
     """Turn this process into the server, so that whoever started it signals the server itself."""
-    plan = evolve(plan, sources=tuple(source for source in SOURCES if source in peers))
+    asked = _asked_by(process, plan)
+    if strange := [name for name in peers if name not in asked and (name in _OWN or _RESOURCES not in asked)]:
+        whom = ", ".join(asked) or "nobody"
+        raise UsageError(f"--peer {strange[0]}: the {process.name} server asks {whom}; leave it out")
+    plan = evolve(plan, sources=tuple(name for name in peers if name not in _OWN))
     with listen(process.name, plan.host, port) as listener:
         here = Address(*listener.getsockname()[:2])
         settings = _settings(plan, process, {**peers, process.name: here})
@@ -180,15 +191,33 @@ def _read(flag: str, text: str, kind: object) -> object:
 
 
 def _peers(named: Sequence[str]) -> dict[str, Address]:
-    """Addresses by name. Raises UsageError for a name that no server has, and for one that is given twice."""
+    """Addresses by name. Raises ConfigError, and UsageError for a name that is given twice."""
+    found, problems = judge(Given(list(named), "--peer", "(command line)"), kinds.Peers)
+    if problems:
+        raise ConfigError(*problems)
     addresses = dict[str, Address]()
-    for peer in named:
-        name, _, url = peer.partition("=")
-        if name not in PEERS or name in addresses:
-            what = "is given twice" if name in addresses else f"must name one of {', '.join(PEERS)}"
-            raise UsageError(f"--peer {peer}: {what}")
-        parts = urlsplit(str(_read(f"--peer {name}", url, kinds.Url)))
-        if parts.scheme != "http" or parts.path:
-            raise UsageError(f"--peer {peer}: servers are at http://HOST:PORT here, without a path")
-        addresses[name] = Address(parts.hostname or "", parts.port or 80)
+    for peer in cast("kinds.Peers", found):
+        if peer.name in addresses:
+            raise UsageError(f"--peer {peer.name} is given twice")
+        addresses[peer.name] = Address(peer.host, peer.port)
     return addresses
+
+
+def _joining(what: str, peers: Mapping[str, Address]) -> Mapping[str, Address]:
+    """The resources servers of somebody else's among them. Raises UsageError for what joins nothing."""
+    if what == "all" and (started := [name for name in peers if name in _OWN]):
+        raise UsageError(f"--peer {started[0]}: all servers start their own; name resources servers only")
+    return {name: address for name, address in peers.items() if name not in _OWN}
+
+
+def _asked_by(process: Process, plan: Plan) -> tuple[str, ...]:
+    """Whom a server asks, by name; `resources` stands for every resources server."""
+    match process.kind:
+        case "environment":
+            return (AGENT, MODEL, _RESOURCES)  # the model only tells collectors where it is
+        case "agent":
+            return (MODEL, _RESOURCES)
+        case "model":
+            return (INFERENCE,) if plan.model_url is None else ()
+        case "resources" | "inference":
+            return ()

@@ -50,7 +50,8 @@ async def lock_directory(
     """
     assert config.checkpoint is not None
     checkpoint = config.checkpoint
-    token = control_token(checkpoint.control_token_file, embedded=is_embedded(config))
+    alone = is_embedded(config) and not config.servers.peers  # nobody else has to know the token
+    token = control_token(checkpoint.control_token_file, embedded=alone)
     directory = None
     with inbox.giving_way():
         directory = await open_directory(

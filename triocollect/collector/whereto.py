@@ -8,7 +8,16 @@ import trio
 from attrs import evolve
 
 from triocollect.config.settings import Config
-from triocollect.deployment.plan import AGENT, ENVIRONMENT, MODEL, SOURCES, Address, Plan, head_yaml, plan_for
+from triocollect.deployment.plan import (
+    AGENT,
+    ENVIRONMENT,
+    MODEL,
+    Address,
+    Plan,
+    head_yaml,
+    plan_for,
+    resources_servers,
+)
 from triocollect.deployment.processes import deploy
 from triocollect.deployment.variables import as_asked
 from triocollect.errors import DeploymentError, UsageError
@@ -34,10 +43,10 @@ async def look_up(config: Config, transport: Client) -> Routing:
         return SingleServer(config.servers.environment_url)
     if config.servers.head_server is not None:
         return await ask_head(config, transport, config.servers.head_server)
-    places = dict.fromkeys((ENVIRONMENT, AGENT, MODEL, *SOURCES), _NOT_YET)
-    return _router(
-        config, parse_config(head_yaml(addresses=places), environ={}, origin="embedded deployment")
-    )
+    sources = resources_servers(config.servers)
+    places = dict.fromkeys((ENVIRONMENT, AGENT, MODEL, *sources), _NOT_YET)
+    head = head_yaml(sources, places)
+    return _router(config, parse_config(head, environ={}, origin="embedded deployment"))
 
 
 def is_embedded(config: Config) -> bool:

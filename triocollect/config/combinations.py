@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias, cast
 
+from triocollect.config import kinds
 from triocollect.config.given import Tree, any_leaf
 from triocollect.config.table import BY_HOME
 
@@ -18,6 +19,7 @@ def contradictions(values: Values, trees: Mapping[Home, Tree]) -> list[str]:
     return [
         *_missing(trees),
         *_routing(values, trees),
+        *_peers(values, trees),
         *_fan_out(values, trees),
         *_output(values, trees),
         *_checkpoints(trees),
@@ -45,6 +47,17 @@ def _routing(values: Values, trees: Mapping[Home, Tree]) -> Iterator[str]:
     head, single = ("servers", "head_server"), ("servers", "environment_url")
     if head in values and single in values:
         yield f"{_label(trees, head)} and {_label(trees, single)}: give one of them"
+
+
+def _peers(values: Values, trees: Mapping[Home, Tree]) -> Iterator[str]:
+    """They join the deployment that a run starts; where servers are named, those say who there is."""
+    home, label = ("servers", "peers"), _label(trees, ("servers", "peers"))
+    names = [peer.name for peer in cast("kinds.Peers", values.get(home, ()))]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"{label}: {name} is given twice"
+    for other in (("servers", "head_server"), ("servers", "environment_url")):
+        if names and other in values:
+            yield f"{label}: joins the embedded deployment, which {_label(trees, other)} replaces"
 
 
 def _fan_out(values: Values, trees: Mapping[Home, Tree]) -> Iterator[str]:

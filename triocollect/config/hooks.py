@@ -1,9 +1,11 @@
 """Strict readings of single values, for `judge` to hand to cattrs. Every fault is a ValueError, in words."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar, cast
+from urllib.parse import urlsplit
 
 from triocollect.config import kinds, words
 from triocollect.config.settings import LARGEST_REPLY_BYTES, ParticipantKind
@@ -11,6 +13,8 @@ from triocollect.protocol.values import Json
 
 T = TypeVar("T")
 _LAST_PORT: Final = 65535
+_HTTP: Final = 80
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 Hook: TypeAlias = Callable[[object, object], object]
 
 
@@ -97,6 +101,17 @@ def participant(text: object) -> kinds.Participant:
     if not equals:
         raise UnfitError(f"needs KIND=URL such as environment=http://127.0.0.1:8000, not {words.shown(text)}")
     return kinds.Participant(cast("ParticipantKind", choice(kind, ParticipantKind)), url(address))
+
+
+def peer(text: object, _: object) -> kinds.Peer:
+    """`NAME=URL`; a head tells of servers as host and port only."""
+    name, equals, address = text.partition("=") if isinstance(text, str) else ("", "", "")
+    if not (equals and _NAME.fullmatch(name)):
+        raise UnfitError(f"needs NAME=URL such as dice=http://127.0.0.1:8000, not {words.shown(text)}")
+    parts = urlsplit(url(address))
+    if parts.scheme != "http" or parts.path:
+        raise UnfitError(f"{name}: servers are at http://HOST:PORT here, without a path, not {address}")
+    return kinds.Peer(name, parts.hostname or "", parts.port or _HTTP)
 
 
 def url(text: str) -> kinds.Url:

@@ -34,6 +34,18 @@ class Participant:
 
 Participants: TypeAlias = tuple[Participant, ...]
 
+
+@frozen
+class Peer:
+    """A resources server of somebody else's: the name that its rows know it by, and where it is."""
+
+    name: str
+    host: str
+    port: int
+
+
+Peers: TypeAlias = tuple[Peer, ...]
+
 MAPS: Final = (Repeats, FanOut, NameMap, Parameters, HeadUrl)  # merged key by key, a higher origin wins
 
 

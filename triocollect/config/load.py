@@ -97,6 +97,9 @@ def _settle(sections: dict[str, dict[str, object]]) -> None:
     if "participants" in servers:
         named = cast("kinds.Participants", servers["participants"])
         servers["participants"] = tuple((participant.kind, participant.url) for participant in named)
+    if "peers" in servers:
+        peers = cast("kinds.Peers", servers["peers"])
+        servers["peers"] = {peer.name: (peer.host, peer.port) for peer in peers}
     dispatch = sections.get("dispatch", {})
     ceiling = cast("int | None", dispatch.pop("ceiling", None))
     if ceiling is not None:

@@ -64,10 +64,11 @@ class RoutingConfig:
 
 @frozen(kw_only=True)
 class ServersConfig:
-    """Where the servers are. None of the first three: the embedded deployment."""
+    """Where the servers are. Neither of the first two: the embedded deployment, with `peers` in it."""
 
     head_server: str | None = None  # base URL
     environment_url: str | None = None  # base URL; no head is asked
+    peers: Mapping[str, tuple[str, int]] = field(factory=dict)  # resources servers by name: (host, port)
     participants: tuple[tuple[ParticipantKind, str], ...] = ()  # (kind, base URL)
     model: str | None = None
     model_url: str | None = None  # base URL of an OpenAI-compatible server; None: the scripted worker

@@ -6,7 +6,7 @@ is started and after: `head_yaml` gives them without addresses for routing, with
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -35,6 +35,7 @@ ENVIRONMENT: Final = "environment"
 AGENT: Final = "agent"
 MODEL: Final = "policy_model"
 INFERENCE: Final = "inference"
+_TAKEN: Final = (ENVIRONMENT, AGENT, MODEL, INFERENCE, "head_server")
 
 
 class Address(NamedTuple):
@@ -61,12 +62,15 @@ class Process(NamedTuple):
 class Plan:
     """A deployment that is not started yet. `ports`: by process name; those not named are picked freely.
 
+    `sources` are its resources servers; those of them that `peers` names run elsewhere, and are not started.
+
     With a `checkpoint_dir` and a `control_token`, which the collector has to show, the servers take part in
     checkpoints. `tokens_per_s` and `hold` are the scripted worker's: how fast it generates (None: at once),
     and whether it holds everything back until it is told otherwise.
     """
 
     sources: tuple[str, ...]
+    peers: Mapping[str, Address] = field(factory=dict)
     model: str | None = None
     model_url: str | None = None  # None: the scripted inference worker
     model_api_key_file: Path | None = None
@@ -87,7 +91,7 @@ class Plan:
             Process("agent", AGENT),
             Process("model", MODEL),
             *inference,
-            *(Process("resources", source) for source in self.sources),
+            *(Process("resources", source) for source in self.sources if source not in self.peers),
         )
 
     def takes_part(self, process: Process) -> bool:
@@ -107,17 +111,31 @@ def environment_of(source: str) -> str:
     return f"{source}_environment"
 
 
+def resources_servers(servers: ServersConfig) -> tuple[str, ...]:
+    """The names of all that there can be: those that are brought along, and those of somebody else's.
+
+    Raises ConfigError for a name that something else has here.
+    """
+    others = [name for name in servers.peers if name not in SOURCES]
+    taken = [name for name in others if name in _TAKEN or name.endswith(("_agent", "_environment"))]
+    if taken:
+        raise ConfigError(*(f"peer {name}: a resources server cannot be called so here" for name in taken))
+    return (*SOURCES, *others)
+
+
 def plan_for(names: Iterable[str], servers: ServersConfig, *, effects_dir: Path | None = None) -> Plan:
     """The deployment for rows that name these: sources, or their agents or environment servers.
 
     Raises ConfigError, once for all, naming what is not known.
     """
-    sources = {name: _source_of(name) for name in dict.fromkeys(names)}
-    if problems := [_unknown(name) for name, source in sources.items() if source is None]:
+    known = resources_servers(servers)
+    sources = {name: _source_of(name, known) for name in dict.fromkeys(names)}
+    if problems := [_unknown(name, known) for name, source in sources.items() if source is None]:
         raise ConfigError(*problems)
     wanted = set(sources.values())
     return Plan(
-        sources=tuple(source for source in SOURCES if source in wanted),
+        sources=tuple(source for source in known if source in wanted),
+        peers={name: Address(*at) for name, at in servers.peers.items() if name in wanted},
         model=servers.model,
         model_url=servers.model_url,
         model_api_key_file=servers.model_api_key_file,
@@ -212,18 +230,19 @@ def _account(plan: Plan, process: Process) -> str | None:
     return None if plan.effects_dir is None else str(plan.effects_dir / f"{process.name}.jsonl")
 
 
-def _source_of(name: str) -> str | None:
+def _source_of(name: str, known: Iterable[str]) -> str | None:
     return next(
-        (source for source in SOURCES if name in {source, agent_of(source), environment_of(source)}), None
+        (source for source in known if name in {source, agent_of(source), environment_of(source)}), None
     )
 
 
-def _unknown(name: str) -> str:
-    close = difflib.get_close_matches(name, [*SOURCES, *map(agent_of, SOURCES)], n=1)
+def _unknown(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, [*known, *map(agent_of, known)], n=1)
     meant = f"; did you mean {close[0]!r}?" if close else ""
     return (
-        f"the embedded deployment has no {name!r}{meant} It has: {', '.join(SOURCES)} "
-        "(agents are called <source>_agent); for servers of your own give --head-server or --environment-url"
+        f"the embedded deployment has no {name!r}{meant} It has: {', '.join(known)} "
+        "(agents are called <source>_agent); for servers of your own give --peer, --head-server or "
+        "--environment-url"
     )
 
 

@@ -44,7 +44,8 @@ async def deploy(
     require_servers()
     api_key = read_api_key(plan.model_api_key_file)
     listeners = _listen(plan)
-    addresses = {name: Address(*listener.getsockname()[:2]) for name, listener in listeners.items()}
+    ours = {name: Address(*listener.getsockname()[:2]) for name, listener in listeners.items()}
+    addresses = {**plan.peers, **ours}
     deaths: list[DeploymentError] = []
     participants = {process for process in plan.processes if plan.takes_part(process)}
 

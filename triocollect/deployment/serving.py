@@ -8,7 +8,7 @@ import trio
 from attrs import evolve
 
 from triocollect.config.settings import ServersConfig
-from triocollect.deployment.plan import ENVIRONMENT, SOURCES, Plan, plan_for
+from triocollect.deployment.plan import ENVIRONMENT, Plan, plan_for, resources_servers
 from triocollect.deployment.processes import deploy
 from triocollect.errors import TriocollectError
 
@@ -19,7 +19,11 @@ def standing_plan(
     servers: ServersConfig, *, host: str = "127.0.0.1", ports: Mapping[str, int] | None = None
 ) -> Plan:
     """Every source there is, the head where a collector looks for it; `ports` by process name win."""
-    return evolve(plan_for(SOURCES, servers), host=host, ports={ENVIRONMENT: HEAD_PORT, **(ports or {})})
+    return evolve(
+        plan_for(resources_servers(servers), servers),
+        host=host,
+        ports={ENVIRONMENT: HEAD_PORT, **(ports or {})},
+    )
 
 
 async def serve_all(plan: Plan, on_ready: Callable[[str], None], grace_s: float = 0.0) -> None:

@@ -1,10 +1,12 @@
-"""Make a server a participant: its work can be cut in two by a checkpoint and continued by another process.
+r"""Make a server a participant: its work can be cut in two by a checkpoint and continued by another process.
 
 Works with any ASGI application, Gym 0.7.0's FastAPI servers among them, under trio and under asyncio. A whole
-server, whose sessions are plain data; only the last part, from `admission`, is about checkpoints::
+server, whose sessions are plain data; only the last part, from `admission`, is about checkpoints. This is
+`dice.py`, and needs `pip install fastapi uvicorn`::
 
     import os
     import random
+    import sys
     from pathlib import Path
 
     from fastapi import FastAPI, Request
@@ -51,6 +53,9 @@ server, whose sessions are plain data; only the last part, from `admission`, is 
         table.dice.setstate((version, tuple(words), gauss))
         return table
 
+    def named(variable: str) -> str:
+        return os.environ.get(variable) or sys.exit(f"the dice need to be told {variable}")
+
     admission = Admission()
     tables = Sessions("resources", "dice", admission, dump=dump, load=load)
     app.add_middleware(Admitted, admission=admission, replayable=["/verify"], passing=["/close_session"])
@@ -58,12 +63,25 @@ server, whose sessions are plain data; only the last part, from `admission`, is 
         ControlPlane,
         hooks=tables,
         admission=admission,
-        token=os.environ["TRIOCOLLECT_CONTROL_TOKEN"],   # as `triocollect run` has it
-        root=Path(os.environ["CHECKPOINT_DIR"]),         # its `--checkpoint-dir`, as this machine mounts it
+        token=named("TRIOCOLLECT_CONTROL_TOKEN"),        # as `triocollect run` has it
+        root=Path(named("CHECKPOINT_DIR")),              # its `--checkpoint-dir`, as this machine mounts it
     )
 
-Serve it with `uvicorn dice:app` (one worker; the lifespan has to be on: a write that outlasts its call lives
-in it) and name it: `triocollect run … --participant resources=http://127.0.0.1:8000`.
+Rows name it, and the tools that the model may call. This makes one that the scripted model can play, serves
+the dice (in one worker; the lifespan has to be on: a write that outlasts its call lives in it), and collects
+with them in the embedded deployment::
+
+    printf %s '{"task_source": "dice", "responses_create_params": {"input": "Call throw 8 times.", ' \
+        '"tools": [{"type": "function", "name": "throw"}]}}' > dice.jsonl
+    export TRIOCOLLECT_CONTROL_TOKEN=$(python3 -c 'import secrets; print(secrets.token_hex())')
+    export CHECKPOINT_DIR=$PWD/ckpt
+    uvicorn dice:app --port 9311 &
+    triocollect run -i dice.jsonl -o out.jsonl -r 64 -c 8 --checkpoint-dir ckpt --peer dice=http://127.0.0.1:9311
+
+Told to stop (TERM), it takes a checkpoint; the same run goes on from it, once a fresh `uvicorn` has taken the
+place of the old one: a server that has served cannot be restored into. `triocollect serve --peer` takes such
+servers in, too. Behind an environment server of your own (`--environment-url`), name them to the run by
+`--participant resources=URL`.
 
 The three parts, for a server that keeps more than that:
 
@@ -92,6 +110,8 @@ Work that lasts longer than a request should be cut moves between boundaries by 
 
 What an author has to know:
 
+- A `/run` with the header `x-continued: 1` goes on from a restored record; an environment server that has
+  none of that attempt refuses it (`not_restored`), and plays nothing anew.
 - Between `close` and `open` no state may change that `export` would show, but by work that blocks.
 - A request that comes while closed waits in `admit`; only an environment's `/run` is refused
   (`checkpoint_open`), by asking `closed` after `end_expired_lease`. No timeout of yours may run while you

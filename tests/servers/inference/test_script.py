@@ -49,6 +49,16 @@ def test_a_plan_is_played_call_by_call_by_counting_the_results() -> None:
     assert call.text in ("The value is 105.", "The value is 106.")
 
 
+def test_any_tool_of_the_row_is_called_so_often_and_its_last_word_is_said() -> None:
+    tools, history, calls = [{"type": "function", "name": "throw"}], [], 0
+    while isinstance(call := decide("Call throw 8 times.", *history, tools=tools), ToolCall):
+        assert call == ToolCall("throw", "{}")
+        calls += 1
+        history += turn(calls, f"a 3, {3 * calls} in all")
+    assert (calls, call) == (8, Answer("a 3, 24 in all"))
+    assert decide("Call catch 8 times.", tools=tools) == AT_A_LOSS
+
+
 def test_a_value_below_zero_is_reported_as_such() -> None:
     history = [item for nth in range(4) for item in turn(nth, '{"output":-7}')]
     reports = {decide(PLAN, *history, tools=TOOLS, seed=seed) for seed in range(40)}

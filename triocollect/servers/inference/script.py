@@ -5,6 +5,7 @@ It knows some kinds of task, and gets about four of five right:
 - "What is 3 + 4 * 5?" is answered, the number in a `\boxed{}`, or the letter of the option that has it;
 - "Add 3, then 4, then subtract 2, then report the value." is played with the tools `increment`, `decrement`
   and `get_value`, one call a turn: how many results came back is how many steps are done;
+- "Call throw 8 times, then say what it said." is done with whatever tool of the row has that name;
 - "Play 3 hands of blackjack. Hit below 16 ..." is played by what the cards show (`playing.py`);
 - "Add 5 to amber, strike out crane, ..., then say how many there are in all." is a statement a turn;
 - "Repeat exactly: ..." is repeated;
@@ -29,6 +30,7 @@ class _Amount(msgspec.Struct, frozen=True):
 RIGHT_OF_TEN: Final = 8
 
 _REPEAT: Final = re.compile(r"Repeat exactly: (.*)", re.DOTALL)
+_CALLS: Final = re.compile(r"\bCall (\w+) (\d{1,3}) times\b")
 _PLAN: Final = re.compile(r"\b((?:add|subtract)\b.*?)\breport the value", re.IGNORECASE | re.DOTALL)
 _CHANGE: Final = re.compile(r"(?:\b(add|subtract)\s+)?\b(\d{1,7})\b", re.IGNORECASE)
 _TOOL_OF: Final = {"add": "increment", "subtract": "decrement"}
@@ -55,6 +57,9 @@ def _with_tools(conversation: Conversation, *, right: bool) -> Move | None:
     if (steps := plan(task)) and tools.issuperset(step.name for step in steps):
         done = len(results)
         return steps[done] if done < len(steps) else _report(results[-1], right=right)
+    if (asked := _CALLS.search(task)) is not None and asked[1] in tools:
+        more = len(results) < int(asked[2])
+        return ToolCall(asked[1], "{}") if more else Answer(results[-1] if results else "Nothing.")
     if tools >= playing.BLACKJACK_TOOLS:
         return playing.play_blackjack(task, results, right=right)
     if playing.QUERY in tools:
