@@ -92,6 +92,15 @@ def test_damage_is_a_line_and_the_rest_is_told(folder, capsys, damage, words, co
     assert said.err == ""
 
 
+def test_a_record_that_is_nested_without_end_is_told_as_damage(folder, capsys):
+    records = next((folder / "ckpt").rglob("ckpt-000002/**/records-*"))
+    records.write_bytes(records.read_bytes().replace(b'{"step":3}', b"[" * 2000 + b"]" * 2000))
+    assert main(["inspect", "ckpt", "--rollout", "3-0"]) == 4
+    said = capsys.readouterr()
+    assert "ckpt-000002 cannot be read" in said.out
+    assert said.err == ""
+
+
 @pytest.mark.parametrize(
     ("tokens", "words"),
     [

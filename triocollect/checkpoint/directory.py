@@ -34,6 +34,7 @@ from triocollect.durable import (
 from triocollect.errors import DamageError, LockedError, StorageError
 from triocollect.locking import Lockable, Locked, try_lock
 from triocollect.protocol.manifests import LOCK, MOST_LOCK_BYTES, CheckpointOutcome, LockFile
+from triocollect.protocol.values import NOT_JSON
 
 PID: Final = "collector.pid"
 OUTCOMES: Final = "outcomes.jsonl"
@@ -205,7 +206,7 @@ def read_lock(root: Path) -> LockFile | None:
         return None  # locked for the first time, and nothing done yet
     try:
         lock = msgspec.json.decode(data, type=LockFile)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise DamageError(f"{path} is damaged: {error}") from error
     if not lock.run or not 0 <= lock.epoch < _EPOCHS:
         raise DamageError(f"{path} is damaged: run {lock.run!r}, epoch {lock.epoch}")
@@ -244,7 +245,7 @@ def read_outcomes(root: Path, offset: int = 0) -> tuple[list[CheckpointOutcome],
     whole = data[: data.rfind(b"\n") + 1]
     found = []
     for line in whole.splitlines():
-        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        with contextlib.suppress(*NOT_JSON):
             found.append(msgspec.json.decode(line, type=CheckpointOutcome))
     return found, offset + len(whole)
 

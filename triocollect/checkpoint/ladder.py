@@ -18,6 +18,7 @@ from triocollect.durable import open_file, other_than_a_file, read_at_most, unre
 from triocollect.errors import DamageError, StorageError
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import MOST_COLLECTION_BYTES, Collection, Latest
+from triocollect.protocol.values import NOT_JSON
 
 _MOST_BYTES = 1 << 16
 _NUMBERS = 10**12  # as many as a folder's name can have
@@ -72,7 +73,7 @@ def read_latest(root: Path) -> Latest | None:
         raise unreadable(path, error) from error
     try:
         latest = msgspec.json.decode(data, type=Latest)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         what = "it is empty" if not data.strip(b"\0 \n") else f"it is damaged: {error}"
         raise DamageError(what) from error
     if not 0 <= latest.sequence < _NUMBERS:
@@ -120,7 +121,7 @@ def find_checkpoint(
 def collections_in(root: Path) -> Iterator[Collection]:
     """Of every checkpoint that says what it is, published or not, whole or not; the newest first."""
     for _, folder in reversed(_folders(root)):
-        with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        with contextlib.suppress(OSError, *NOT_JSON):
             yield msgspec.json.decode(
                 read_at_most(folder / COLLECTION, MOST_COLLECTION_BYTES), type=Collection
             )

@@ -9,6 +9,7 @@ from attrs import frozen
 from triocollect.errors import ControlError
 from triocollect.protocol.messages import PREFIX, Answer
 from triocollect.protocol.refusals import Code, Refusal, RefusalBody
+from triocollect.protocol.values import NOT_JSON
 
 _PASSING_CODES: Final = frozenset({Code.BUSY, Code.COORDINATOR_UNAVAILABLE, Code.DEADLINE_EXCEEDED})
 _PASSING_STATUSES: Final = frozenset({429, 502, 503, 504})
@@ -50,7 +51,7 @@ class Line:
         if status == httpx.codes.OK:
             try:
                 return msgspec.json.decode(data, type=reply)
-            except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+            except NOT_JSON as error:
                 raise self._fault(
                     f"answered {route} with what is no such reply ({error}): {_quote(data)}"
                 ) from None
@@ -81,7 +82,7 @@ class Line:
 def _refusal(data: bytes) -> Refusal | None:
     try:
         return msgspec.json.decode(data, type=RefusalBody).error
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+    except NOT_JSON:
         return None
 
 

@@ -14,6 +14,7 @@ from triocollect.checkpoint.kept_by_kernel import term_of
 from triocollect.durable import open_file, unreadable
 from triocollect.errors import StorageError
 from triocollect.protocol.manifests import Dispatched, DispatchHeader
+from triocollect.protocol.values import NOT_JSON
 from triocollect.records.findings import Findings
 from triocollect.records.lines import Line, Lines
 
@@ -67,7 +68,7 @@ def read_header(path: Path) -> DispatchHeader | None:
     try:
         with open_file(path) as file:
             return _header.decode(file.read(_MOST_HEADER_BYTES).partition(b"\n")[0])
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (OSError, *NOT_JSON):
         return None
 
 
@@ -115,12 +116,12 @@ class _Scan:
                 self._header = _header.decode(line.data)
             else:
                 self._add(_line.decode(line.data))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except NOT_JSON as error:
             self._damaged.add(line, f"damaged: {error}")
 
     def take_torn(self, tail: bytes) -> None:
         """What stands behind the last newline: half a line was never sent, a whole one may have been."""
-        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        with contextlib.suppress(*NOT_JSON):
             self._add(_line.decode(tail))
 
     def _add(self, sent: Dispatched) -> None:

@@ -23,6 +23,7 @@ from triocollect.protocol.manifests import (
     ParticipantRef,
     RecordsRef,
 )
+from triocollect.protocol.values import NOT_JSON
 
 _SCHEMA: Final = 1
 _READ_BYTES: Final = 1 << 20
@@ -170,7 +171,7 @@ def _inside(folder: Path, relative: str) -> Path:
 def _decode(data: bytes, kind: type[_T], where: str) -> _T:
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise DamageError(f"{where} is damaged: {error}") from error
 
 

@@ -13,6 +13,7 @@ from triocollect.checkpoint.plan import Plan
 from triocollect.checkpoint.whole import Whole
 from triocollect.errors import StorageError
 from triocollect.protocol.manifests import CheckpointOutcome
+from triocollect.protocol.values import NOT_JSON
 from triocollect.records.lines import Lines
 from triocollect.report.run_report import Continued
 
@@ -65,7 +66,7 @@ def calls_saved(whole: Whole, rollouts: Collection[str]) -> int | None:
                 for line in Lines(path):
                     record = _decode(b"" if line.data is None else line.data)
                     found = (found or 0) + len(record.state.rows) * (record.rollout_id in rollouts)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, StorageError):
+            except (StorageError, *NOT_JSON):
                 return None
     return found
 

@@ -12,6 +12,7 @@ from triocollect.config.settings import OutputConfig
 from triocollect.durable import AppendFile, read_at_most, remove, unreadable
 from triocollect.errors import NothingToResumeError, UsageError, WouldOverwriteError
 from triocollect.protocol.files import RunFile
+from triocollect.protocol.values import NOT_JSON
 from triocollect.rows.names import aggregate_path, failures_path, materialized_path, run_path, torn_path
 
 _MOST_BYTES: Final = 1 << 24
@@ -88,7 +89,7 @@ def read_run_file(path: Path) -> tuple[RunFile | None, str | None]:
         return msgspec.json.decode(read_at_most(path, _MOST_BYTES), type=RunFile), None
     except FileNotFoundError:
         return None, None
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except NOT_JSON as error:
         return None, f"{path} is damaged ({error}); it is written anew from the rows"
     except OSError as error:
         raise unreadable(path, error) from error

@@ -28,6 +28,7 @@ from triocollect.gym.routing import Routing
 from triocollect.metrics import TELLING_TASKS, file_bytes
 from triocollect.protocol.ids import RowKey
 from triocollect.protocol.manifests import CheckpointOutcome
+from triocollect.protocol.values import NOT_JSON
 from triocollect.records.findings import Findings, KeySet
 from triocollect.records.heads import decode_output_head, decode_sidecar_head, head_of
 from triocollect.records.lines import Lines
@@ -51,7 +52,7 @@ async def aggregate(
             records = itertools.chain(successes(files.output), map(msgspec.json.encode, zeros.values()))
             shares = share_out(records, await routing())
             entries = await fetch_metrics(transport, shares)
-    except (TransportError, UsageError, msgspec.MsgspecError) as error:
+    except (TransportError, UsageError, *NOT_JSON) as error:
         fault = str(error)
     except trio.TooSlowError:
         fault = f"the servers did not answer within {AGGREGATE_PATIENCE_S:g} s"

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw
 
 from triocollect.gym.bodies import taskset_of
-from triocollect.protocol.values import Json
+from triocollect.protocol.values import NOT_JSON, Json
 from triocollect.rows.types import Row
 
 ENVIRONMENT_SERVER_FAILED: Final = "environment_server_failed"
@@ -59,7 +59,7 @@ def is_true(value: Raw) -> bool:
     """Whether Python, and so Gym, takes this JSON value for true."""
     try:
         judged: Json = msgspec.json.decode(value)
-    except (msgspec.MsgspecError, RecursionError):
+    except NOT_JSON:
         return True  # a number that is too large, or something that is very deep: not nothing
     return bool(judged)
 

@@ -8,6 +8,7 @@ import msgspec
 
 from triocollect.errors import ConfigError, TransportError, UsageError
 from triocollect.gym.config_tree import MAX_CONFIG_BYTES, NOTHING_SET, GymConfig, parse_config
+from triocollect.protocol.values import NOT_JSON
 from triocollect.transport import Reply
 
 HEAD_PATIENCE_S: Final = 10.0
@@ -57,7 +58,7 @@ def decode_head_reply(
         )
     try:
         text = msgspec.json.decode(body, type=str)
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         raise ConfigError(f"{origin}: not a head server's answer, which is one JSON string of YAML") from None
     return parse_config(text, environ=environ, origin=origin)
 

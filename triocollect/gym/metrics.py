@@ -15,6 +15,7 @@ from triocollect.gym.episodes import is_null
 from triocollect.gym.routing import Routing, Scorer
 from triocollect.metrics import Credited, Entry, file_bytes, labels_of
 from triocollect.protocol.ids import RowKey
+from triocollect.protocol.values import NOT_JSON
 from triocollect.rows.types import AgentRef
 from triocollect.transport import Reply
 
@@ -155,7 +156,7 @@ async def fetch_metrics(transport: Posts, shares: Sequence[Share]) -> list[Entry
         try:
             entry = entry_of(share, labels[share.name], reply.body)
             json.loads(file_bytes([entry]))
-        except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
+        except (ValueError, *NOT_JSON) as fault:
             why = "it is nested too deep" if isinstance(fault, RecursionError) else str(fault)
             raise ReplyRefusedError(
                 f"{url} did not answer with metrics: {why}", kind="body", status=reply.status
@@ -167,7 +168,7 @@ async def fetch_metrics(transport: Posts, shares: Sequence[Share]) -> list[Entry
 def _kept_of(response: Raw) -> Raw | None:
     try:
         found = msgspec.json.decode(response, type=_Response)
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         return None  # a response that is no object has neither
     kept = _Response(_unless_null(found.usage), _unless_null(found.incomplete_details))
     return None if kept == _Response() else Raw(msgspec.json.encode(kept))

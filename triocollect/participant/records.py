@@ -29,6 +29,7 @@ from triocollect.protocol.manifests import (
     RecordsRef,
 )
 from triocollect.protocol.messages import Kind, ManifestRef
+from triocollect.protocol.values import NOT_JSON
 
 R = TypeVar("R", bound=Record)
 
@@ -218,5 +219,5 @@ _D = TypeVar("_D", bound=msgspec.Struct)
 def _decoded(file: PurePosixPath, data: bytes, kind: type[_D]) -> _D:
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except NOT_JSON as error:
         raise DamageError(f"{file} cannot be understood: {error}") from error

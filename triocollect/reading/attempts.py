@@ -16,6 +16,7 @@ from triocollect.checkpoint.sent import read_dispatched
 from triocollect.errors import DamageError, StorageError
 from triocollect.protocol.ids import RowKey
 from triocollect.protocol.manifests import Dispatched
+from triocollect.protocol.values import NOT_JSON
 from triocollect.records.findings import Findings
 from triocollect.records.heads import RecordHead, decode_output_head, decode_sidecar_head, head_of
 from triocollect.records.lines import Line, Lines
@@ -79,7 +80,7 @@ def _lowered(path: Path) -> Iterator[str]:
     for line in Lines(path):
         try:
             sent = None if line.data is None or line.number == 1 else _decode_sent(line.data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except NOT_JSON:
             continue  # told by the scan for attempts
         if sent is None:
             continue

@@ -24,6 +24,7 @@ from triocollect.protocol.manifests import (
     ParticipantRef,
     Restarted,
 )
+from triocollect.protocol.values import NOT_JSON
 from triocollect.reading.run_status import age
 from triocollect.report.wording import rows, several
 
@@ -134,7 +135,7 @@ def read_collection(folder: Path) -> tuple[Collection | None, str | None]:
         return msgspec.json.decode(data, type=Collection), None
     except OSError as error:
         return None, f"{folder.name}/{COLLECTION}: {error.strerror or error}"
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         return None, f"{folder.name}/{COLLECTION} is damaged: {error}"
 
 
@@ -171,7 +172,7 @@ def _inspected(sequence: int, folder: Path, latest: Latest | Exception | None) -
         parts = tuple(parts_of(folder, collection.participants))
     except DamageError as damage:
         fault = str(damage)
-    except (OSError, msgspec.MsgspecError) as error:  # it went while it was looked at
+    except (OSError, *NOT_JSON) as error:  # it went while it was looked at
         fault = f"{folder.name} cannot be read: {error}"
     by_kind = dict.fromkeys((part.kind for part in parts), 0)
     for part in parts:

@@ -14,6 +14,7 @@ from triocollect.checkpoint.whole import Whole
 from triocollect.errors import StorageError
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Latest
+from triocollect.protocol.values import NOT_JSON
 from triocollect.reading.inspection import Part, parts_of
 from triocollect.records.lines import Lines
 from triocollect.report.verify import NAMED, Fact
@@ -97,7 +98,7 @@ def _episodes(folder: Path, part: Part) -> Iterator[_Episode | None]:
     for line in Lines(folder / part.records):
         try:
             yield None if line.data is None else _decode(line.data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except NOT_JSON:
             yield None
 
 

@@ -12,6 +12,7 @@ from triocollect.checkpoint.whole import read_whole
 from triocollect.errors import DamageError, StorageError
 from triocollect.protocol.ids import RowKey
 from triocollect.protocol.manifests import Collection, Dispatched
+from triocollect.protocol.values import NOT_JSON
 from triocollect.reading.inspection import parts_of
 from triocollect.reading.places import Place
 from triocollect.reading.restart import Continues, Restarts, restart_of
@@ -158,7 +159,7 @@ def _sent(rollout_id: str, path: Path) -> Iterator[Position]:
         for line in Lines(path):
             try:
                 sent = None if line.data is None or line.number == 1 else _decode_sent(line.data)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            except NOT_JSON:
                 continue
             if sent is not None and sent.rollout_id == rollout_id:
                 yield _position(path, line, sent.attempt, "sent")
@@ -174,7 +175,7 @@ def _in_checkpoints(rollout_id: str, root: Path, faults: list[str]) -> Iterator[
             records = tuple(_records(rollout_id, folder, collection))
         except DamageError as damage:
             faults.append(str(damage))
-        except (OSError, StorageError, msgspec.MsgspecError) as error:  # it went while it was looked at
+        except (OSError, StorageError, *NOT_JSON) as error:  # it went while it was looked at
             faults.append(f"{folder.name} cannot be read: {error}")
         else:
             yield msgspec.structs.replace(said, records=records)
@@ -204,7 +205,7 @@ def _records(rollout_id: str, folder: Path, collection: Collection) -> Iterator[
 def _at_step(place: Position, state: msgspec.Raw) -> Position:
     try:
         return msgspec.structs.replace(place, step=_decode_step(state).step)
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         return place  # another environment's, which says it differently
 
 

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from triocollect.protocol.ids import RowKey
+from triocollect.protocol.values import NOT_JSON
 from triocollect.records.findings import Findings
 from triocollect.records.heads import SidecarHead, decode_sidecar_head, head_of
 from triocollect.records.lines import Lines
@@ -83,6 +84,6 @@ def _elapsed_s(head: SidecarHead) -> float | None:
             return msgspec.json.decode(head.elapsed_seconds, type=float)
         if head.response is not UNSET:
             return msgspec.json.decode(head.response, type=_Response).metadata.elapsed_seconds
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         pass
     return None

@@ -10,6 +10,7 @@ import msgspec
 
 from triocollect.durable import AppendFile, open_file, unreadable
 from triocollect.errors import DamageError
+from triocollect.protocol.values import NOT_JSON
 from triocollect.records.lines import MAX_LINE_BYTES
 
 _BACKWARDS_BYTES = 1 << 20
@@ -44,7 +45,7 @@ def is_whole_object(tail: bytes) -> bool:
     try:
         tail.decode()
         msgspec.json.decode(tail, type=dict[str, msgspec.Raw])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except NOT_JSON:
         return False
     return True
 

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from triocollect.protocol.ids import EpisodeId
+from triocollect.protocol.values import NOT_JSON
 from triocollect.records.findings import Findings, KeySet
 from triocollect.records.heads import decode_output_head, head_of
 from triocollect.records.lines import Lines
@@ -90,7 +91,7 @@ def _results(output: Path) -> Iterator[_Result]:
         if head is None or line.data is None or head.is_failure or not seen.add(head.key):
             continue
         told = _Told()
-        with contextlib.suppress(msgspec.MsgspecError):
+        with contextlib.suppress(*NOT_JSON):
             told = _decode(line.data)
         episode = EpisodeId(named.get(head.key, str(head.key)), head.attempt)
         yield _Result(episode, told.effects, told.response.spent)

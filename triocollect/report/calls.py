@@ -14,6 +14,7 @@ import msgspec
 
 from triocollect.errors import DamageError
 from triocollect.protocol.ids import EpisodeId
+from triocollect.protocol.values import NOT_JSON
 from triocollect.records.lines import Lines
 
 
@@ -57,7 +58,7 @@ def read_calls(path: Path) -> Mapping[EpisodeId, Spent] | None:
             if ended.capture_key is not None:
                 episode = EpisodeId.parse(ended.capture_key)
                 spent[episode] = spent[episode].plus(Spent(1, ended.output_tokens))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        except (ValueError, *NOT_JSON) as error:
             raise DamageError(
                 f"{path}, line {line.number} (byte {line.offset}): no ended call: {error}"
             ) from error

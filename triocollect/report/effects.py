@@ -13,6 +13,7 @@ import msgspec
 
 from triocollect.errors import UsageError
 from triocollect.protocol.ids import EpisodeId
+from triocollect.protocol.values import NOT_JSON
 from triocollect.records.findings import Findings
 from triocollect.records.lines import Lines
 
@@ -72,7 +73,7 @@ class Effects:
                     damaged.add(line, "no line of an effects file")
                     continue
                 written = _decode(line.data)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            except NOT_JSON as error:
                 damaged.add(line, f"no line of an effects file: {error}")
             else:
                 if written.state is None:  # a verifier's session, that nothing is ever done to

@@ -12,7 +12,7 @@ from triocollect.durable import read_at_most
 from triocollect.errors import DamageError, UsageError
 from triocollect.protocol.files import RunFile
 from triocollect.protocol.ids import RowKey
-from triocollect.protocol.values import Json, JsonObject
+from triocollect.protocol.values import NOT_JSON, Json, JsonObject
 from triocollect.records.findings import Finding, Findings, KeySet
 from triocollect.records.heads import RecordHead, decode_output_head, head_of
 from triocollect.records.lines import Line, Lines
@@ -73,7 +73,7 @@ def expected_rows(output: Path) -> int | None:
 
     `<stem>_run.json` says so; without it (an output of Gym's) the lines of the materialised file are counted.
     """
-    with contextlib.suppress(OSError, msgspec.MsgspecError):
+    with contextlib.suppress(OSError, *NOT_JSON):
         return msgspec.json.decode(read_at_most(run_path(output), MOST_RUN_BYTES), type=RunFile).rows
     materialized = materialized_path(output)
     if not materialized.exists():
@@ -183,6 +183,6 @@ def _usage_of(response: Raw) -> Json:
 def _value_of(value: Raw) -> Json:
     """None for a number that Python refuses to hold."""
     decoded: Json = None
-    with contextlib.suppress(msgspec.MsgspecError, ValueError):
+    with contextlib.suppress(ValueError, *NOT_JSON):
         decoded = msgspec.json.decode(value)
     return decoded

@@ -10,6 +10,7 @@ import msgspec
 from triocollect.durable import open_file, read_at_most, unreadable
 from triocollect.errors import DamageError
 from triocollect.protocol.files import RunFile
+from triocollect.protocol.values import NOT_JSON
 from triocollect.report.account import Account, read_account
 from triocollect.report.calls import Spent
 from triocollect.report.machine import as_json
@@ -161,7 +162,7 @@ def _other_rows(output: Path) -> tuple[str | None, str | None]:
         return None, f"{error.filename} is not there"
     except OSError as error:
         return str(unreadable(output, error)), None
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         return f"{run_path(output)} is damaged: {error}", None
     if digest == run_file.rows_sha256:
         return None, None

@@ -10,6 +10,7 @@ import msgspec
 from triocollect.config.settings import InputConfig, RoutingConfig
 from triocollect.durable import Draft, open_file
 from triocollect.errors import ConfigError, DamageError, InputError, UsageError
+from triocollect.protocol.values import NOT_JSON
 from triocollect.rows.codec import decode_object
 from triocollect.rows.expand import Expansion
 from triocollect.rows.layout import InOrder, Interleaved, Layout
@@ -128,5 +129,5 @@ def _row(line: bytes, path: Path, number: int, offset: int) -> Row:
         raise DamageError(f"{path}, line {number} (byte {offset}): cut short; the file was not written whole")
     try:
         return parse_row(line[:-1])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except NOT_JSON:
         raise DamageError(f"{path}, line {number} (byte {offset}): not a materialised row") from None

@@ -11,6 +11,7 @@ import trio
 
 from triocollect.errors import PeerError, TransportError
 from triocollect.protocol.identity import CALL_ID
+from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.cookies import given_back
 from triocollect.transport import Transport
 
@@ -130,6 +131,6 @@ def told(body: bytes) -> str:
     """The peer's words without another layer of quotes, so that chains of servers stay legible."""
     try:
         text = msgspec.json.decode(body, type=str)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except NOT_JSON:
         text = body.decode(errors="replace")
     return text if len(text) <= MAX_TOLD else text[:MAX_TOLD] + "…"

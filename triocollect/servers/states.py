@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from triocollect.errors import StateError
+from triocollect.protocol.values import NOT_JSON
 
 S = TypeVar("S")
 
@@ -35,7 +36,7 @@ def give_back(state: Raw, kind: type[S]) -> S:
         if text.startswith(b'"'):
             text = msgspec.json.decode(text, type=str).encode()
         return msgspec.json.decode(text, type=kind)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+    except (ValueError, *NOT_JSON) as error:
         raise StateError(f"no {kind.__name__} is in this record: {error}") from error
 
 

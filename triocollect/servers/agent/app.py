@@ -18,6 +18,7 @@ from triocollect.participant import Admission, Work
 from triocollect.protocol.identity import Sender, close_path, episode_in, sender_in
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code, Refusal
+from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.agent.loop import AgentPeers, run_session
 from triocollect.servers.agent.session import Finished, Session, activated, next_step
 from triocollect.servers.agent.sessions import AgentSessions
@@ -71,7 +72,7 @@ class AgentServer:
         try:
             order = msgspec.json.decode(body, type=OpenSession)
             episode, sender = episode_in(request.headers), sender_in(request.headers)
-        except (msgspec.MsgspecError, ValueError) as error:
+        except (ValueError, *NOT_JSON) as error:
             return refusal(Code.BAD_REQUEST, str(error))
         if episode is None:
             return refusal(
@@ -137,7 +138,7 @@ class AgentServer:
         try:
             if session.params is None:
                 session = activated(session, msgspec.json.decode(body, type=dict[str, Raw]))
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except NOT_JSON as error:
             return refusal(Code.BAD_REQUEST, f"responses_create_params: {error}")
         begun = replace(session, sender=sender)
         self._active.add(episode)

@@ -4,11 +4,11 @@ from typing import Final
 from urllib.parse import quote
 
 import attrs
-import msgspec
 
 from triocollect.errors import PeerError
 from triocollect.participant import Work
 from triocollect.protocol.identity import PARENT_CALL, identity_headers, model_path, sender_headers
+from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.agent.session import (
     CallModel,
     CallTool,
@@ -74,7 +74,7 @@ def _policy_call_headers(session: Session) -> dict[str, str]:
 def _answered(session: Session, reply: PeerReply, model: str) -> Session:
     try:
         return model_answered(session, reply.body, reply.call_id)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except NOT_JSON as error:
         raise PeerError(f"{model} answered with no Response object: {error}", passing=False) from error
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from triocollect.protocol.identity import Sender
 from triocollect.protocol.ids import EpisodeId
+from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.cookies import renewed
 
 Usage: TypeAlias = dict[str, object]  # numbers, some of them a level deeper
@@ -149,7 +150,7 @@ def tool_fault(session: Session, call: ToolCall) -> str | None:
         return f"there is no tool named {call.name}"
     try:
         msgspec.json.decode(call.arguments or "{}", type=dict[str, Raw])
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except NOT_JSON as error:
         return f"the arguments of {call.name} are not a JSON object: {error}"
     return None
 

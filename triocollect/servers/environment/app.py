@@ -16,7 +16,7 @@ from triocollect.metrics import aggregate
 from triocollect.participant import Admission, Work
 from triocollect.protocol.identity import CONTINUED, sender_in
 from triocollect.protocol.refusals import Code, Refusal
-from triocollect.protocol.values import JsonObject
+from triocollect.protocol.values import NOT_JSON, JsonObject
 from triocollect.servers.environment.drive import Broken, drive
 from triocollect.servers.environment.episode import Episode, SourcePeers
 from triocollect.servers.environment.episodes import Episodes
@@ -89,7 +89,7 @@ class EnvironmentServer:
         body = await request.body()
         try:
             records = msgspec.json.decode(body, type=_Records).verify_responses
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except NOT_JSON as error:
             return refusal(Code.BAD_REQUEST, str(error))
         return json_reply(aggregate(cast("list[JsonObject]", records)))  # JSON is what was decoded
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from triocollect.errors import PeerError
 from triocollect.protocol.identity import identity_headers, model_path, sender_headers
+from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.cookies import renewed
 from triocollect.servers.environment.run_requests import RunRequest, Stage, without_the_collectors
 from triocollect.servers.peers import Peer, PeerReply
@@ -138,5 +139,5 @@ def _record(claim: dict[str, Raw], verdict: dict[str, Raw], verifier: str) -> di
 def _fields(peer: Peer, reply: PeerReply) -> dict[str, Raw]:
     try:
         return msgspec.json.decode(reply.body, type=dict[str, Raw])
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except NOT_JSON as error:
         raise PeerError(f"{peer.name} answered with no JSON object: {error}", passing=False) from error

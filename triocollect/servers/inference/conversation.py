@@ -6,6 +6,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Raw
 
+from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.inference.tokens import count
 
 NULL: Final = Raw(b"null")
@@ -140,5 +141,5 @@ def _seed(request: _Request) -> bytes:
     try:
         extra = msgspec.json.decode(request.metadata["extra_body"], type=str)
         return bytes(msgspec.json.decode(extra, type=_ExtraBody).seed)
-    except msgspec.DecodeError:
+    except NOT_JSON:
         return bytes(NULL)

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.inference.moves import AT_A_LOSS, Answer, Move, ToolCall
 
 BLACKJACK_TOOLS: Final = frozenset({"deal", "hit", "stand"})
@@ -47,7 +48,7 @@ def play_blackjack(task: str, results: Sequence[str], *, right: bool) -> Move | 
         return None
     try:
         shown = [_decode_shown(result).output for result in results]
-    except msgspec.DecodeError:
+    except NOT_JSON:
         return AT_A_LOSS
     outcomes = [hand.outcome for hand in shown if hand.outcome is not None]
     if shown and shown[-1].outcome is None:

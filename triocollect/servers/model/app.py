@@ -16,6 +16,7 @@ from triocollect.participant import Admission
 from triocollect.protocol.identity import CALL_ID, CAPTURE_KEY, PARENT_CALL, Sender, sender_in
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code, Refusal
+from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.model.calls import Call
 from triocollect.servers.model.capture import Capture
 from triocollect.servers.model.upstream import respond
@@ -110,7 +111,7 @@ class ModelServer:
                 parent=request.headers.get(PARENT_CALL),
                 params=msgspec.json.decode(body, type=dict[str, Raw]),
             )
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        except (ValueError, *NOT_JSON) as error:
             return refusal(Code.BAD_REQUEST, str(error))
 
     def _admitted(self, asked: _Asked) -> Call:

@@ -10,6 +10,7 @@ from triocollect.participant.restoring import Restoring
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Record
 from triocollect.protocol.messages import Mode, PrepareReport
+from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.model.calls import Call, Calls
 from triocollect.servers.model.ledger import Ledger, LedgerRow, LedgerRows
 from triocollect.servers.states import give_back, keep
@@ -100,7 +101,7 @@ class Capture(Restoring[Record, None]):
 def _row(call: Call, response: bytes) -> LedgerRow:
     try:
         said = msgspec.json.decode(response, type=_Response)
-    except (msgspec.MsgspecError, RecursionError):
+    except NOT_JSON:
         said = _Response()  # whatever it is, it was delivered
     usage = said.usage or _Usage()
     return LedgerRow(

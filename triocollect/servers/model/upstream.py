@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Final
 
 import httpx
-import msgspec
 
 from triocollect.errors import PeerError, TransportError
+from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.model.calls import Call
 from triocollect.servers.model.events import ENDINGS, FAULTS, NOTHING, EventStream
 from triocollect.servers.peers import Peer, PeerReply, answered_badly, lost, told
@@ -53,6 +53,6 @@ def _ending(name: str, stream: EventStream, data: bytes) -> bytes | PeerError | 
                 return PeerError(f"{name} failed: {told(event.data)}", passing=True)
             if event.type in ENDINGS and event.response is not NOTHING:
                 return bytes(event.response)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except NOT_JSON as error:
         return PeerError(f"{name} sent an event that is not JSON: {error}", passing=False)
     return None
