@@ -26,6 +26,7 @@ _WRONG_PLACE: Final = {
     errno.ENAMETOOLONG,
     errno.ELOOP,
 }
+_LOCKS: Final = Path("/proc/locks")
 _NOT_SUPPORTED: Final = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
 
 
@@ -144,16 +145,40 @@ def holder_of(path: Path) -> int | None:
 
     Takes no lock: looking disturbs nobody. A holder on another host cannot be seen. The kernel names a file
     by its device and a number; some file systems (overlayfs, btrfs) show another device than they lock by,
-    so where no name is quite the file's the number alone has to do.
+    and a file elsewhere may have the same number. So who is named has to have the file open too. Where that
+    cannot be seen (another user's process, or one that has left the file to a child), the name decides.
     """
+    unseen: list[int] = []
     with contextlib.suppress(OSError, IndexError, ValueError):
         there = path.stat()
-        whole = f"{os.major(there.st_dev):02x}:{os.minor(there.st_dev):02x}:{there.st_ino}"
-        fields = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
-        holders = {lock[-3]: int(lock[4]) for lock in fields if "FLOCK" in lock and "->" not in lock}
-        by_number = (pid for name, pid in holders.items() if name.endswith(f":{there.st_ino}"))
-        return holders.get(whole) or next(by_number, None)
-    return None
+        for pid in _named_holders(_LOCKS.read_text(), there.st_dev, there.st_ino):
+            if (opened := _has_open(pid, path)) is None:
+                unseen.append(pid)
+            elif opened:
+                return pid
+    return unseen[0] if unseen else None
+
+
+def _named_holders(locks: str, device: int, number: int) -> list[int]:
+    """Who may hold a lock on that file by the kernel's table; whoever it names by the file's device first."""
+    whole = f"{os.major(device):02x}:{os.minor(device):02x}:{number}"
+    fields = [line.split() for line in locks.splitlines()]
+    holders = {lock[-3]: int(lock[4]) for lock in fields if "FLOCK" in lock and "->" not in lock}
+    named = [name for name in holders if name.endswith(f":{number}")]
+    return [holders[name] for name in sorted(named, key=lambda name: name != whole)]
+
+
+def _has_open(pid: int, path: Path) -> bool | None:
+    """None where that cannot be seen."""
+    try:
+        opened = list(Path(f"/proc/{pid}/fd").iterdir())
+    except (PermissionError, FileNotFoundError):
+        return None
+    for one in opened:
+        with contextlib.suppress(OSError):  # it was closed meanwhile
+            if one.samefile(path):
+                return True
+    return False
 
 
 def _known_holder(path: Path) -> str | None:

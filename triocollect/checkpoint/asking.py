@@ -92,7 +92,8 @@ def collector_in(root: Path) -> Iterator[PinnedCollector]:
             with suppress(ProcessLookupError):
                 pinned = os.pidfd_open(holder)
                 try:
-                    if _holder(root) == holder and _has_open(holder, root / LOCK):
+                    if _holder(root) == holder:
+                        _may_be_asked(holder, pinned)
                         yield PinnedCollector(holder, pinned)
                         return
                 finally:
@@ -111,16 +112,13 @@ def _holder(root: Path) -> int | None:
     return holder_of(root / LOCK) or holder_of(root / LOCK)
 
 
-def _has_open(pid: int, path: Path) -> bool:
-    """The kernel names a locked file by a number that another file system may have too."""
+def _may_be_asked(pid: int, pinned: int) -> None:
     try:
-        return any(one.exists() and one.samefile(path) for one in Path(f"/proc/{pid}/fd").iterdir())
+        signal.pidfd_send_signal(pinned, 0)
     except PermissionError:
         raise RefusedError(
             f"the collector at work, process {pid}, is another user's: ask as that one"
         ) from None
-    except FileNotFoundError:
-        return False
 
 
 def _nobody(root: Path) -> str:
