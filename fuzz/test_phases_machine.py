@@ -6,7 +6,7 @@ import trio
 from hypothesis import example, given
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from fuzz.reference import BUDGET_S, DONE, LEASE_S, WAITS, Asking, Reference
+from triocollect.conformance.reference import BUDGET_S, DONE, LEASE_S, WAITS, Asking, Reference
 from triocollect.errors import DamageError, StateError, StorageError
 from triocollect.participant import Admission, EpisodeId, Participant, Record
 from triocollect.participant.calls import Calls

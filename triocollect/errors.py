@@ -16,6 +16,8 @@ TriocollectError                 1   an internal error unless a subclass says ot
 ├── PeerError                    1   a server that another server asked failed it (one episode's fate)
 ├── CheckpointError              1   a checkpoint was not taken, or not restored (its own fate, not the run's)
 │   └── ControlError             1   a participant refused a control call, or did not answer it
+├── BrokenPromiseError           3   a participant that was put to the test broke a promise of the protocol
+├── UntriedError                 3   a promise of a participant could not be tried
 ├── StateError                   1   a state holds what a record cannot keep
 ├── StorageError                 1   a file cannot be read, written or made durable
 └── TransportError               1   a request brought no usable reply (one row's fate, not a run's)
@@ -142,6 +144,22 @@ class ControlError(CheckpointError):
         super().__init__(f"{participant}: {message}")
         self.participant: Final = participant
         self.code: Final = code
+
+
+class BrokenPromiseError(TriocollectError):
+    """A participant that was put to the test broke a promise: what was asked, answered, and expected."""
+
+    exit_code = Exit.INCOMPLETE
+
+    def __init__(self, *, asked: str, answered: str, expected: str) -> None:
+        super().__init__(f"{asked}: answered {answered}, expected {expected}")
+        self.asked, self.answered, self.expected = asked, answered, expected
+
+
+class UntriedError(TriocollectError):
+    """A promise of a participant could not be tried; says why."""
+
+    exit_code = Exit.INCOMPLETE
 
 
 class StateError(TriocollectError):

@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "aggregate": "Metrics over one or several outputs.",
     "serve": "Serve the deployment that the package brings along, or one server of it.",
     "demo": "The whole story in under a minute: run, preempt, continue, compare.",
+    "fuzz": "Try servers of your own: which promise of the control protocol do they break?",
 }
 _ABOUT: Final = """Collects rollouts: sends the rows of a JSONL data set to environment servers, a bounded
 number at a time, and writes one result each. Interrupted runs continue where they stopped."""

@@ -1,15 +1,18 @@
 """What a participant has to answer and where it then stands: its rules once more, as one long list of cases.
 
 Nothing here waits: a call is done, replayed, refused with a code, or WAITS for something that it is told of
-later. It knows no table and no driver, only plain facts.
+later. Pure: it knows no table and no driver, only plain facts.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from triocollect.protocol.refusals import Code
 
-BUDGET_S, LEASE_S = 5, 60  # of every call
-DONE, WAITS = "done", "waits"
+BUDGET_S: Final = 5  # of every call
+LEASE_S: Final = 60
+DONE: Final = "done"
+WAITS: Final = "waits"
 
 
 class Asking(NamedTuple):
@@ -25,28 +28,35 @@ class Asking(NamedTuple):
 class Reference:
     """One participant, and what the world around it is like."""
 
-    def __init__(self):
-        self.busy, self.served, self.fails, self.disk = False, False, None, "well"
-        self.run, self.epoch, self.over, self.at = None, 0, 0, None
-        self.where, self.lease = "open", None
+    def __init__(self) -> None:
+        self.busy = False
+        self.served = False
+        self.fails: str | None = None  # the hook that does
+        self.disk = "well"  # or it hangs, or is full
+        self.run: str | None = None
+        self.epoch = 0
+        self.over = 0  # this operation and all before it
+        self.at: int | None = None
+        self.where = "open"
+        self.lease: float | None = None
         self.aborted = False  # the operation of the install under way is over
-        self.told = {}  # verbs that the operation at hand was asked, with their arguments
-        self.given = set()  # verbs whose answer stands
+        self.told: dict[str, str] = {}  # verbs that the operation at hand was asked, with their arguments
+        self.given: set[str] = set()  # verbs whose answer stands
         self.export_failed = False
-        self.writes = set()  # that the disk has not ended, by epoch and operation
+        self.writes: set[tuple[int, int | None]] = set()  # that the disk has not ended: epoch, operation
         self.exports = self.disk_used = 0
-        self.kept = set()  # checkpoints that have a manifest
-        self.retired = set()
+        self.kept: set[str] = set()  # checkpoints that have a manifest
+        self.retired: set[str] = set()
 
     # -- what happens by itself -----------------------------------------------------------------------------
 
-    def time_is(self, now):
+    def time_is(self, now: float) -> None:
         """A lease may be over."""
         if self.lease is not None and now >= self.lease:
             self.lease = None
             self.abort()
 
-    def disk_turns(self, disk):
+    def disk_turns(self, disk: str) -> None:
         """What hung ends, well or not."""
         self.disk = disk
         if disk != "hangs":
@@ -58,7 +68,7 @@ class Reference:
 
     # -- what is asked --------------------------------------------------------------------------------------
 
-    def ask(self, asking, now):
+    def ask(self, asking: Asking, now: float) -> str:
         """DONE, WAITS, or the code of the refusal."""
         self.time_is(now)
         verb, _, _, operation, flavour = asking
@@ -72,11 +82,22 @@ class Reference:
         if (answer := self.out_of_turn(verb, operation, flavour)) is not None:
             return answer
         self.heard(operation, now)
-        answer = getattr(self, verb)(operation, flavour)
+        answer = self.does(verb, operation, flavour)
         self.heard(operation, now)
         return answer
 
-    def not_obeyed(self, asking):
+    def does(self, verb: str, operation: int, flavour: str) -> str:
+        """What a call comes to that is obeyed and in turn."""
+        does: dict[str, Callable[[int, str], str]] = {
+            "prepare": self.prepare,
+            "commit": self.commit,
+            "restore": self.restore,
+            "retire": self.retire,
+            "forget": self.forget,
+        }
+        return does[verb](operation, flavour)
+
+    def not_obeyed(self, asking: Asking) -> str | None:
         """None, or what a caller gets who does not collect here, or not yet."""
         if asking.epoch < self.epoch:
             return Code.STALE_EPOCH
@@ -86,7 +107,7 @@ class Reference:
             self.take_over(asking.run, asking.epoch)
         return WAITS if self.aborted else None
 
-    def out_of_turn(self, verb, operation, flavour):
+    def out_of_turn(self, verb: str, operation: int, flavour: str) -> str | None:
         """None, or what a call gets that does not fit in here."""
         if operation <= self.over:
             return Code.STALE_CHECKPOINT
@@ -109,14 +130,14 @@ class Reference:
         soon = {("commit", "preparing"): Code.NOT_READY, ("retire", "restoring"): WAITS}
         return soon.get((verb, self.where), Code.INVALID_PHASE) if mine else Code.INVALID_PHASE
 
-    def resume(self, operation, now):
+    def resume(self, operation: int, now: float) -> str:
         self.heard(operation, now)
         if self.at is not None and self.at <= operation:
             self.abort()
         self.over = max(self.over, operation)
         return WAITS if self.writes or self.aborted else DONE
 
-    def prepare(self, operation, flavour):
+    def prepare(self, operation: int, flavour: str) -> str:
         if "prepare" in self.given:
             return DONE
         if self.where == "open":
@@ -130,7 +151,7 @@ class Reference:
         self.given.add("prepare")
         return DONE
 
-    def commit(self, operation, flavour):
+    def commit(self, operation: int, flavour: str) -> str:
         if self.where == "prepared" and self.busy:
             self.where = "preparing"
             self.given.discard("prepare")
@@ -148,7 +169,7 @@ class Reference:
             self.writes.add((self.epoch, operation))
         return DONE if self.where == "committed" else WAITS
 
-    def written(self):
+    def written(self) -> str:
         if self.disk == "full":
             return Code.COORDINATOR_UNAVAILABLE
         self.where = "committed"
@@ -156,7 +177,7 @@ class Reference:
         self.given.add("commit")
         return DONE
 
-    def restore(self, operation, flavour):
+    def restore(self, operation: int, flavour: str) -> str:
         if "restore" in self.given:
             return DONE
         if self.where == "open":
@@ -171,7 +192,7 @@ class Reference:
                 return self.read()
         return WAITS
 
-    def read(self):
+    def read(self) -> str:
         if self.disk == "full":
             answer = Code.COORDINATOR_UNAVAILABLE
         elif self.aborted or self.told["restore"] == "y" or self.fails == "install":
@@ -183,35 +204,35 @@ class Reference:
         self.reopen()
         return answer
 
-    def retire(self, operation, flavour):
+    def retire(self, operation: int, flavour: str) -> str:
         self.begin("retire", operation, flavour)
         self.retired.add(flavour)
         return DONE
 
-    def forget(self, operation, flavour):
+    def forget(self, operation: int, flavour: str) -> str:
         self.begin("forget", operation, flavour)
         self.retired.discard(flavour)
         return DONE
 
     # -- what comes of it -----------------------------------------------------------------------------------
 
-    def take_over(self, run, epoch):
+    def take_over(self, run: str, epoch: int) -> None:
         self.abort()
         if run != self.run:
             self.retired.clear()
         self.run, self.epoch, self.over = run, epoch, 0
 
-    def begin(self, verb, operation, flavour):
+    def begin(self, verb: str, operation: int, flavour: str) -> None:
         if self.at != operation:
             self.over, self.at = max(self.over, operation - 1), operation
             self.told, self.given = {}, set()
         self.told[verb] = flavour
 
-    def heard(self, operation, now):
+    def heard(self, operation: int, now: float) -> None:
         if self.where != "open" and self.at == operation:
             self.lease = max(self.lease or 0, now + BUDGET_S + LEASE_S)
 
-    def abort(self):
+    def abort(self) -> None:
         """Everything of the operation at hand is over; open unless an install is under way."""
         if self.at is not None:
             self.over, self.at, self.given = max(self.over, self.at), None, set()
@@ -220,5 +241,5 @@ class Reference:
         elif self.where != "open":
             self.reopen()
 
-    def reopen(self):
+    def reopen(self) -> None:
         self.where, self.lease, self.aborted = "open", None, False

@@ -1,0 +1,87 @@
+"""Who is there: a participant that nobody else is using, or a sentence about why not."""
+
+from typing import Final, TypeVar
+
+import anyio
+import httpx
+import msgspec
+from attrs import frozen
+
+from triocollect.errors import RefusedError, UsageError
+from triocollect.protocol.messages import PREFIX, VERSION, Answer, Capabilities, Kind, Status
+from triocollect.protocol.refusals import RefusalBody
+from triocollect.protocol.values import NOT_JSON
+
+PATIENCE_S: Final = 15.0
+_OK: Final = 200
+_TAKES_NO_PART: Final = frozenset({404, 405, 501})
+_TOKEN_IS_WRONG: Final = frozenset({401, 403})
+_QUOTED: Final = 200
+
+A = TypeVar("A", bound=Answer)
+
+
+@frozen
+class Met:
+    """What a participant says of itself."""
+
+    capabilities: Capabilities
+    status: Status
+
+
+async def meet(client: httpx.AsyncClient, url: str, token: str, kind: Kind | None) -> Met:
+    """Ask who is there. `kind` is what the user takes it for.
+
+    Raises UsageError where no such participant is, RefusedError where it is in the middle of something.
+    """
+    capabilities = _decoded(url, await _asked(client, url, token, "capabilities"), Capabilities)
+    status = _decoded(url, await _asked(client, url, token, "status"), Status)
+    if capabilities.protocol != VERSION:
+        raise UsageError(f"{url} speaks version {capabilities.protocol} of the protocol, not {VERSION}")
+    if kind not in {None, capabilities.kind}:
+        raise UsageError(f"{url} is no {kind} server: it says that its kind is {capabilities.kind}")
+    if status.phase != "open" or status.restored_pending:
+        pending = f", with {status.restored_pending} restored episodes" if status.restored_pending else ""
+        raise RefusedError(
+            f"{url} is in the middle of something: {status.phase}{pending}. What is tried here needs a "
+            "server without traffic: try again when its run has ended, or start it anew"
+        )
+    return Met(capabilities, status)
+
+
+async def _asked(client: httpx.AsyncClient, url: str, token: str, route: str) -> bytes:
+    headers = {"authorization": f"Bearer {token}"}
+    try:
+        with anyio.fail_after(PATIENCE_S):
+            response = await client.get(f"{url}{PREFIX}/{route}", headers=headers)
+    except TimeoutError:
+        raise UsageError(f"{url} did not answer GET {PREFIX}/{route} within {PATIENCE_S:g} s") from None
+    except httpx.RequestError as error:
+        raise UsageError(f"{url}: {str(error) or type(error).__name__}; is it running?") from None
+    if response.status_code == _OK:
+        return response.content
+    raise UsageError(_no_participant(url, route, response))
+
+
+def _no_participant(url: str, route: str, response: httpx.Response) -> str:
+    if response.status_code in _TAKES_NO_PART:
+        return (
+            f"{url} takes no part in checkpoints: it has no control plane (GET {PREFIX}/{route} was answered "
+            f"{response.status_code}); triocollect.participant has one, and a page for authors"
+        )
+    if response.status_code in _TOKEN_IS_WRONG:
+        return f"{url} does not take the control token: give the one that it was started with"
+    try:
+        said = msgspec.json.decode(response.content, type=RefusalBody).error.detail
+    except NOT_JSON:
+        said = response.content[:_QUOTED].decode(errors="replace")
+    return f"{url} answered GET {PREFIX}/{route} with {response.status_code}: {said}"
+
+
+def _decoded(url: str, data: bytes, kind: type[A]) -> A:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except NOT_JSON as error:
+        raise UsageError(
+            f"{url} is no participant: its {kind.__name__.lower()} cannot be read ({error})"
+        ) from None
