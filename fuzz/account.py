@@ -8,7 +8,7 @@ types of its files.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from attrs import evolve, field, frozen
@@ -19,6 +19,9 @@ from fuzz.states import State, read_state
 from triocollect.protocol.manifests import CheckpointOutcome, Dispatched, DispatchHeader
 
 T = TypeVar("T")
+
+STOPPED: Final = 75
+KEPT: Final = 2  # checkpoints
 
 
 class Effect(msgspec.Struct, frozen=True):
@@ -137,7 +140,7 @@ class Witness:
             calls=grouped(self._new("inference", Call), lambda call: call.capture_key),
             checkpoint=read_checkpoint(directory, faults),
             published=_published(directory / "outcomes.jsonl"),
-            rests=tuple(rests(directory)),
+            rests=tuple(rests(directory, most=KEPT + (code == STOPPED))),
         )
         self.lives.append(evolve(life, faults=tuple(faults)))
         return self.lives[-1]
@@ -193,12 +196,14 @@ def grouped(things: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
     return dict(groups)
 
 
-def rests(directory: Path) -> list[str]:
-    """What nobody needs any more."""
+def rests(directory: Path, most: int = KEPT) -> list[str]:
+    """What nobody needs any more. `most`: a stop leaves the removing of one to the next start."""
     names = [path.name for path in directory.iterdir()] if directory.exists() else []
     drafts = [f"{name} was left" for name in names if name.endswith(".tmp")]
     folders = [name for name in names if name.startswith("ckpt-")]
-    return drafts + ([f"more than two checkpoints are kept: {sorted(folders)}"] if len(folders) > 2 else [])
+    return drafts + (
+        [f"more than {most} checkpoints are kept: {sorted(folders)}"] if len(folders) > most else []
+    )
 
 
 def _published(path: Path) -> str | None:

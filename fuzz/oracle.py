@@ -14,12 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import evolve, frozen
 
-from fuzz.account import Call, Effect, Life, Line, capture_key
+from fuzz.account import STOPPED, Call, Effect, Life, Line, capture_key
 from fuzz.boundaries import Boundary, Checkpoint, Verdict
 from fuzz.rules import BY_CHANCE, earned, led_to
 from fuzz.states import State
-
-STOPPED = 75
 
 
 @frozen

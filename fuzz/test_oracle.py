@@ -92,7 +92,7 @@ FLAWS = {
     "LATEST went back": (STOPPED, evolve(DONE, checkpoint=None)),
     "the result says": (STOPPED, evolve(DONE, lines=(msgspec.structs.replace(RESULT, final_value=10),))),
     "the reward is 0.0": (STOPPED, evolve(DONE, lines=(msgspec.structs.replace(RESULT, reward=0.0),))),
-    "more than two": (evolve(STOPPED, rests=("more than two checkpoints are kept",)), DONE),
+    "more than 3": (evolve(STOPPED, rests=("more than 3 checkpoints are kept",)), DONE),
     "damaged": (evolve(STOPPED, faults=("LATEST leads to something damaged",)), DONE),
 }
 

@@ -15,7 +15,17 @@ from typing import Final, Protocol, cast
 
 from tests.bench.harness import BenchError, Figures, Plan, Result, end_children_on_term, note
 
-NAMES: Final = ("dispatch", "memory", "resume", "churn", "startup", "preempt", "signals")
+NAMES: Final = (
+    "dispatch",
+    "memory",
+    "resume",
+    "churn",
+    "startup",
+    "preempt",
+    "checkpoint",
+    "restore",
+    "signals",
+)
 ROUNDS: Final = 5
 
 

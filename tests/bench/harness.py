@@ -49,11 +49,14 @@ class Result(NamedTuple):
     n: int
     ours: Figures
     peer: Figures = MappingProxyType({})
+    against: Mapping[str, tuple[str, str]] = MappingProxyType({})  # a ratio's name: ours, the peer's
 
     @property
     def ratio(self) -> Figures:
-        """Ours by the peer's, of every figure that both have."""
-        return {name: self.ours[name] / value for name, value in self.peer.items() if name in self.ours}
+        """Ours by the peer's, of every figure that both have and of those that are set `against` another."""
+        same = {name: (name, name) for name in self.peer if name in self.ours}
+        pairs = {**same, **self.against}
+        return {name: self.ours[ours] / self.peer[peers] for name, (ours, peers) in pairs.items()}
 
 
 class Usage(NamedTuple):

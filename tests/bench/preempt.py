@@ -1,7 +1,8 @@
 """What a preemption costs: model calls and tokens of a run that is preempted, against one that is left alone.
 
-Rows of a counter, each a conversation of several turns with effects that show when they are repeated. The
-run gets TERM at seeded moments, three times, and is started again with new servers each time:
+Rows of a counter, of blackjack and of SQL, each a conversation of several turns with effects that show
+when they are repeated. The run gets TERM at seeded moments, three times, and is started again with new
+servers each time:
 
 - `triocollect`: with a checkpoint directory;
 - `restart_from_input`: without one, which is what a collector can do that does not own its rows.
@@ -42,6 +43,7 @@ from triocollect.deployment import datasets
 from triocollect.protocol.ids import EpisodeId
 
 CASES: Final = ("triocollect", "restart_from_input")
+_SHARES: Final = {"counter": 0.5, "sql": 0.25, "blackjack": 0.25}
 _TOKENS_PER_S: Final = 10  # a turn takes a tenth of a second, a row about one
 _EFFECTS: Final = (0.9, 1.5)  # so many for each row, of about five, before a life is told to stop
 _LOOK_S: Final = 0.01
@@ -86,7 +88,7 @@ class Lives:
         self.continues: Final = continues
         self._folder, self._witness = folder, Witness(folder)
         self._accounts, self._rows = folder / "accounts", rows
-        words = ["-i", datasets.path("counter"), "-n", rows, "-o", folder / "out.jsonl", "-c", rows // 4]
+        words = ["-i", _mixed(folder / "in.jsonl", rows), "-o", folder / "out.jsonl", "-c", rows // 4]
         words += ["--checkpoint-dir", folder / "ckpt"] if continues else []
         self._command = [*OURS, "run", *map(str, words), "--progress", "none", "--disable-aggregation"]
         self._settings = {"TRIOCOLLECT_EFFECTS_DIR": str(self._accounts)}
@@ -106,12 +108,12 @@ class Lives:
 
     def live(self, effects: int | None = None) -> None:
         """One life, told to stop after so many effects of its own. Its servers are gone with it."""
-        account, codes = self._accounts / "counter.jsonl", _ENDED
+        accounts, codes = [self._accounts / f"{name}.jsonl" for name in _SHARES], _ENDED
         with started(self._command, self._folder / "process.log", self._settings) as child:
             if effects is not None:
                 codes = _STOPPED[self.continues]
-                wanted = _lines(account) + effects
-                while _lines(account) < wanted:
+                wanted = _lines(accounts) + effects
+                while _lines(accounts) < wanted:
                     if child.ended(_LOOK_S):
                         raise BenchError(child.words("ended before it could be preempted"))
                 child.terminate()
@@ -165,8 +167,19 @@ def _undelivered(lives: Sequence[Life]) -> int:
     return undelivered.total()
 
 
-def _lines(path: Path) -> int:
-    return path.read_bytes().count(b"\n") if path.exists() else 0
+def _mixed(path: Path, rows: int) -> Path:
+    """So many rows of each kind, written there."""
+    lines = [
+        line
+        for name, share in _SHARES.items()
+        for line in datasets.path(name).read_bytes().splitlines(keepends=True)[: round(rows * share)]
+    ]
+    path.write_bytes(b"".join(lines))
+    return path
+
+
+def _lines(paths: Sequence[Path]) -> int:
+    return sum(path.read_bytes().count(b"\n") for path in paths if path.exists())
 
 
 def _servers(accounts: Path) -> list[Path]:

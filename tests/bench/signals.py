@@ -2,12 +2,14 @@
 
 - `idle`: from USR1 to the word that a checkpoint has started, with 64 rows that wait for the model, against a
   bare `open_signal_receiver` program that writes a line;
+- `large_reply`: the same with one row in flight, whose reply of 100 MB is arriving all the time;
 - `termstorm`: twenty TERMs, one every 100 ms: how many checkpoints were published;
 - `startup`: USR1 at ever later moments after exec, killing whom it meets before the program's first line;
 - `startup_ignored`: the same under a launcher that ignores USR1.
 """
 
 import json
+import secrets
 import signal
 import statistics
 import subprocess
@@ -31,6 +33,7 @@ from tests.bench.harness import (
     scratch,
     told,
 )
+from tests.bench.telling import Crowd, command
 from triocollect.deployment import datasets
 
 _SWEPT_S: Final = 0.4  # of moments after exec
@@ -39,6 +42,10 @@ _BETWEEN_S: Final = 0.1
 _STOPPED: Final = 75
 _LOOK_S: Final = 0.01
 _REST_S: Final = 0.3  # so that what the last checkpoint left to do is done
+_WAITING: Final = Crowd(lines=128, repeats=200, in_flight=64)
+_ONE_AT_A_TIME: Final = Crowd(lines=128, repeats=1, in_flight=1)
+_LARGE_BYTES: Final = 100_000_000
+_REPLY_S: Final = "1.0"  # from the first byte of a reply to its last
 
 
 def measure_case(case: str, plan: Plan) -> Result:
@@ -48,36 +55,49 @@ def measure_case(case: str, plan: Plan) -> Result:
 
 def _idle(plan: Plan) -> Result:
     signals = plan.size(40, 3)
-    return Result(signals, *interleaved(plan.rounds, lambda: _ours(signals), lambda: _peer(signals)))
+
+    def ours() -> Figures:
+        with scratch() as folder, talking(command(folder, _WAITING), tokens_per_s=0.1) as process:
+            return _delays(process, signals, "RowSent", "CheckpointStarted", "CheckpointEnded")
+
+    return Result(signals, *interleaved(plan.rounds, ours, lambda: _peer(signals)))
 
 
-def _ours(signals: int) -> Figures:
-    with (
-        scratch() as folder,
-        _talking([PYTHON, "-m", "tests.bench.telling", str(folder)], tokens_per_s=0.1) as process,
-    ):
-        return _delays(process, signals, "RowSent", "CheckpointStarted", "CheckpointEnded")
+def _large_reply(plan: Plan) -> Result:
+    signals, size = plan.size(20, 2), plan.size(_LARGE_BYTES, _LARGE_BYTES // 10)
+
+    def ours() -> Figures:
+        token = secrets.token_hex()
+        with scratch() as folder:
+            serve = [PYTHON, "-m", "tests.bench.large_reply", str(folder / "ckpt"), str(size), _REPLY_S]
+            with talking(serve, token=token) as servers:
+                assert servers.stdout is not None
+                urls = [servers.stdout.readline().strip() for _ in range(2)]
+                where = [f"environment_url={urls[0]}", f"participant=model={urls[1]}"]
+                with talking(command(folder, _ONE_AT_A_TIME, *where), token=token) as process:
+                    return _delays(process, signals, "RowSent", "CheckpointStarted", "CheckpointEnded")
+
+    return Result(signals, *interleaved(plan.rounds, ours, lambda: _peer(signals)))
 
 
 def _peer(signals: int) -> Figures:
-    command = [PYTHON, "-m", "tests.bench.peers.bare_receiver"]
-    with _talking(command) as process:
+    with talking([PYTHON, "-m", "tests.bench.peers.bare_receiver"]) as process:
         return _delays(process, signals, "listening", "heard")
 
 
 def _delays(process: "subprocess.Popen[str]", signals: int, ready: str, heard: str, *done: str) -> Figures:
     """From each USR1 to the line `heard`; `done` is waited for before the next."""
     assert process.stdout is not None
-    _await(process.stdout, ready)
+    awaited(process.stdout, ready)
     delays = []
     for _ in range(signals):
         time.sleep(_REST_S)
         began = time.perf_counter()
         process.send_signal(signal.SIGUSR1)
-        _await(process.stdout, heard)
+        awaited(process.stdout, heard)
         delays.append(time.perf_counter() - began)
         for line in done:
-            _await(process.stdout, line)
+            awaited(process.stdout, line)
     return _spread(delays)
 
 
@@ -86,16 +106,17 @@ def _spread(delays: Sequence[float]) -> Figures:
     return {"p50_ms": centiles[49] * 1000, "p99_ms": centiles[98] * 1000}
 
 
-def _await(words: Iterator[str], wanted: str) -> None:
+def awaited(words: Iterator[str], wanted: str) -> str:
+    """The next line with this word. Raises BenchError where there is none."""
     for word in words:
         if wanted in word:
-            return
+            return word
     raise BenchError(f"ended before it said {wanted!r}")
 
 
 def _termstorm(plan: Plan) -> Result:
     def storm() -> Figures:
-        with scratch() as folder, _talking(_run(folder)) as process:
+        with scratch() as folder, talking(_run(folder)) as process:
             while not (folder / "out.jsonl").exists() or not (folder / "out.jsonl").stat().st_size:
                 time.sleep(_LOOK_S)
             for _ in range(_TERMS):
@@ -117,9 +138,9 @@ def _startup(plan: Plan, trap: str = "") -> Result:
     def sweep() -> Figures:
         killed = 0
         with scratch() as folder:
-            command = ["/bin/sh", "-c", f'{trap} echo launching; exec "$@"', "sh", *_run(folder), "--dry-run"]
+            launcher = ["/bin/sh", "-c", f'{trap} echo launching; exec "$@"', "sh"]
             for nth in range(starts):
-                with _talking(command) as process:
+                with talking([*launcher, *_run(folder), "--dry-run"]) as process:
                     assert process.stdout is not None
                     process.stdout.readline()
                     time.sleep(_SWEPT_S * nth / starts)
@@ -143,11 +164,17 @@ def _run(folder: Path) -> list[str]:
 
 
 @contextmanager
-def _talking(command: Sequence[str], *, tokens_per_s: float = 20) -> Iterator["subprocess.Popen[str]"]:
+def talking(
+    words: Sequence[str], *, tokens_per_s: float = 20, token: str | None = None
+) -> Iterator["subprocess.Popen[str]"]:
     """A process whose words are read while it runs, and that does not outlive the block."""
-    settings: Mapping[str, str] = {**environment(), "TRIOCOLLECT_TOKENS_PER_S": str(tokens_per_s)}
+    settings: Mapping[str, str] = {
+        **environment(),
+        "TRIOCOLLECT_TOKENS_PER_S": str(tokens_per_s),
+        **({} if token is None else {"TRIOCOLLECT_CONTROL_TOKEN": token}),
+    }
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT, env=settings, text=True
+        words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT, env=settings, text=True
     )
     with process:
         try:
@@ -158,6 +185,7 @@ def _talking(command: Sequence[str], *, tokens_per_s: float = 20) -> Iterator["s
 
 _MEASURED: Final[dict[str, Callable[[Plan], Result]]] = {
     "idle": _idle,
+    "large_reply": _large_reply,
     "termstorm": _termstorm,
     "startup": _startup,
     "startup_ignored": _ignored,
