@@ -14,7 +14,7 @@ from triocollect.participant import (
     Sessions,
     episode_in,
 )
-from triocollect.protocol.identity import CONTINUED
+from triocollect.protocol.identity import CONTINUED, sender_in
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code, status_of
 
@@ -88,8 +88,7 @@ class Playing:
         if "_ng_rollout_id" not in row:
             return Code.ROLLOUT_ID_REQUIRED, {}
         episode = EpisodeId(row["_ng_rollout_id"], row["_ng_attempt_index"])
-        epoch = headers.get("x-collector-epoch")
-        refusal = self.admission.refusal(episode, epoch=None if epoch is None else int(epoch))
+        refusal = self.admission.refusal(episode, sender=sender_in(headers))
         if refusal is not None:
             through = refusal.retired_through
             return refusal.code, {"retired_through": through} if isinstance(through, int) else {}

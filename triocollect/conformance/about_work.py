@@ -52,7 +52,7 @@ ABOUT_WORK: Final = (
         "work",
         "work for a collector of a lower epoch is refused: stale_epoch",
         working.older_epochs_are_refused,
-        look="x-collector-epoch of data requests: Admission.admit(…, epoch=epoch_of(headers))",
+        look="who sends a data request: Admission.admit(…, sender=sender_in(headers))",
         needs=(Need.WORK,),
         builds_on=_WORK,
     ),

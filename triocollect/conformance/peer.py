@@ -14,6 +14,7 @@ from triocollect.conformance.meeting import Met
 from triocollect.conformance.reply import Reply
 from triocollect.conformance.work import Work, Works
 from triocollect.errors import BrokenPromiseError, UntriedError
+from triocollect.protocol.identity import Sender
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import PREFIX, Committed, Prepared, Status
 
@@ -130,9 +131,9 @@ class Peer:
         return self.episodes[-1]
 
     @property
-    def data_epoch(self) -> int | None:
-        """For which collector it works. An environment tells others, who may know later ones: for none."""
-        return None if self.works.kind == "environment" else self.epoch
+    def sender(self) -> Sender | None:
+        """For whom it works. An environment tells others, who may know other collectors: for nobody."""
+        return None if self.works.kind == "environment" else Sender(self.name, self.epoch)
 
     async def work(self, work: Work) -> Reply:
         """Ask for work, however long it takes."""
@@ -144,7 +145,8 @@ class Peer:
 
     async def worked(self, episode: EpisodeId, *, epoch: int | None = None, continued: bool = False) -> Reply:
         """Ask for work of an episode while it is open. Raises BrokenPromiseError where no answer comes."""
-        work = self.works.of(episode, self.data_epoch if epoch is None else epoch, continued=continued)
+        sender = self.sender if epoch is None else Sender(self.name, epoch)
+        work = self.works.of(episode, sender, continued=continued)
         try:
             with anyio.fail_after(self.patience_s):
                 return await self.work(work)

@@ -197,18 +197,18 @@ def _agreeing(
             says = {place: reference.ask(askings[place], 0) for place in order}
             expected.add(", ".join(says[place] for place in range(len(askings))))
             if all(
-                _same(askings[place], says[place], answers[place], alone=len(askings) == 1) for place in order
+                says[place] == answers[place]
+                or (len(askings) > 1 and _was_cut_off(reference, askings[place], answers[place]))
+                for place in order
             ):
                 after.append(reference)
     return after, expected
 
 
-def _same(asking: Asking, said: str, answered: str, *, alone: bool) -> bool:
-    """One that was under way when a higher epoch began may be told that its operation has ended."""
-    if said == answered:
-        return True
-    late = (said, answered) == (Code.STALE_EPOCH, Code.STALE_CHECKPOINT)
-    return late and not alone and asking.verb in _CUT_OFF
+def _was_cut_off(reference: Reference, asking: Asking, answered: str) -> bool:
+    """One that was under way when another ended its operation may be told of that end."""
+    over = asking.epoch < reference.epoch or asking.operation <= reference.over
+    return over and asking.verb in _CUT_OFF and answered == Code.STALE_CHECKPOINT
 
 
 def _stands(reference: Reference) -> tuple[str, int, int | None]:

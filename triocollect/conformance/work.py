@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 from attrs import frozen
 
-from triocollect.protocol.identity import CONTINUED, epoch_headers, identity_headers, model_path
+from triocollect.protocol.identity import CONTINUED, Sender, identity_headers, model_path
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import Kind
 from triocollect.protocol.values import Json, JsonObject
@@ -35,9 +35,9 @@ class Works:
     row: JsonObject
     path: str | None = None
 
-    def of(self, episode: EpisodeId, epoch: int | None = None, *, continued: bool = False) -> Work:
-        """The request of this episode, for the collector of this epoch."""
-        headers = identity_headers(episode, epoch) | ({CONTINUED: "1"} if continued else {})
+    def of(self, episode: EpisodeId, sender: Sender | None = None, *, continued: bool = False) -> Work:
+        """The request of this episode, for this collector."""
+        headers = identity_headers(episode, sender) | ({CONTINUED: "1"} if continued else {})
         path, body = self._asked(episode)
         return Work(self.path or path, headers, msgspec.json.encode(body))
 
@@ -46,7 +46,7 @@ class Works:
         work = self.of(EpisodeId("nobody"))
         if self.kind == "model" and self.path is None:
             return Work("/v1/responses", {}, work.body)
-        return Work(work.path, epoch_headers(None), msgspec.json.encode(_without_names(_decoded(work.body))))
+        return Work(work.path, {}, msgspec.json.encode(_without_names(_decoded(work.body))))
 
     def _asked(self, episode: EpisodeId) -> tuple[str, JsonObject]:
         match self.kind:

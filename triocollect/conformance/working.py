@@ -78,7 +78,7 @@ def _refuses(peer: Peer) -> bool:
 
 
 def _asked(peer: Peer, tasks: anyio.abc.TaskGroup) -> UnderWay:
-    work = peer.works.of(peer.episode(), peer.data_epoch)
+    work = peer.works.of(peer.episode(), peer.sender)
     return UnderWay(tasks, lambda: peer.work(work))
 
 
