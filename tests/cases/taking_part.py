@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tests.cases.participant import PATIENCE_S, Received
+from tests.participant.states import records_of
 from triocollect.errors import StateError
 from triocollect.participant import (
     Admission,
@@ -25,7 +26,6 @@ from triocollect.participant import (
     Participant,
     Record,
     decode_state,
-    encode_state,
     episode_of,
 )
 from triocollect.protocol.refusals import Code
@@ -51,15 +51,7 @@ class Texts(Participant[Record]):
             self.cut.set()
 
     def export(self, scope):
-        return [
-            Record(
-                rollout_id=one.rollout_id,
-                attempt=one.attempt,
-                kind=self.kind,
-                state=encode_state(one, self.texts[one]),
-            )
-            for one in sorted(scope & self.texts.keys())
-        ]
+        return records_of(self.kind, self.texts, scope)
 
     async def install(self, records, becomes):
         if self.refuses is not None:

@@ -7,6 +7,7 @@ import msgspec
 import trio
 
 from tests.participant.harness import inline
+from tests.participant.states import records_of
 from triocollect.checkpoint.controller import command
 from triocollect.checkpoint.coordination import Coordination, lease_s
 from triocollect.checkpoint.crew import Crew, UnderWay
@@ -23,7 +24,6 @@ from triocollect.participant import (
     ControlPlane,
     Participant,
     decode_state,
-    encode_state,
     episode_of,
 )
 from triocollect.protocol.ids import EpisodeId, RowKey
@@ -71,15 +71,7 @@ class Server(Participant[Record]):
         )
 
     def export(self, scope):
-        return [
-            Record(
-                rollout_id=one.rollout_id,
-                attempt=one.attempt,
-                kind=self.kind,
-                state=encode_state(one, self.held[one]),
-            )
-            for one in sorted(scope & self.held.keys())
-        ]
+        return records_of(self.kind, self.held, scope)
 
     async def install(self, records, becomes):
         if self.refuses_install is not None:
