@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 import trio
-from trio.testing import MockClock
 
 from tests.collector.runs import RunFolder
 from tests.transport.peer import Memory, read_request
@@ -49,11 +48,6 @@ def test_a_date_to_come_back_at_is_counted_from_the_replys_own():
     assert judge(SENT, refusal(503, "busy", later)).retry_after_s is None
     assert judge(SENT, refusal(503, "busy", (b"retry-after", b"soon"))).retry_after_s is None
     assert judge(SENT, refusal(503, "busy", (b"retry-after", b"9" * 5000))).retry_after_s > 1e9
-
-
-@pytest.fixture
-def autojump_clock() -> MockClock:
-    return MockClock(autojump_threshold=0)
 
 
 @pytest.mark.parametrize("body", [b'{"error":{"x":' + b"[" * 3000, b'{"error":' * 3000, b"\xff", b"", b"[]"])

@@ -7,11 +7,6 @@ from trio.testing import MockClock
 from triocollect.collector.row_clock import TICK_S, RowClock
 
 
-@pytest.fixture
-def autojump_clock() -> MockClock:
-    return MockClock(autojump_threshold=0)
-
-
 @pytest.mark.usefixtures("autojump_clock")
 async def test_a_row_is_left_when_its_time_is_over():
     clock = RowClock(60.0)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import trio
 from attrs import evolve
-from trio.testing import MockClock
 
 from tests.collector.runs import RunFolder, inline
 from triocollect.collector.run import run
@@ -18,11 +17,6 @@ from triocollect.events import Note
 from triocollect.transport import Client
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
-
-
-@pytest.fixture
-def autojump_clock() -> MockClock:
-    return MockClock(autojump_threshold=0)
 
 
 @pytest.fixture
