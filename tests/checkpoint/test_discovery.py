@@ -7,7 +7,8 @@ import pytest
 import trio
 import trio.testing
 
-from tests.checkpoint.world import TOKEN, world
+from tests.checkpoint.network import TOKEN
+from tests.checkpoint.world import world
 from triocollect.checkpoint.discovery import (
     Candidate,
     control_client,

@@ -3,7 +3,8 @@
 import httpx
 import pytest
 
-from tests.checkpoint.world import Lie, world
+from tests.checkpoint.network import Lie
+from tests.checkpoint.world import world
 from triocollect.checkpoint.orders import NotPublished, Published
 from triocollect.checkpoint.plan import Tried, plan
 from triocollect.checkpoint.restore import restore
