@@ -16,6 +16,7 @@ SETUP = (
     "CREATE TABLE log (word)",
     "CREATE TRIGGER r AFTER DELETE ON t BEGIN INSERT INTO log VALUES (old.word); END",
 )
+EXPLAINED = ("EXPLAIN BEGIN", "EXPLAIN QUERY PLAN COMMIT", "EXPLAIN SAVEPOINT a")  # unlike SQLite's, never
 STATEMENTS = st.one_of(
     st.builds("INSERT INTO t (word) VALUES ('{}')".format, NUMBERS),
     st.builds("INSERT OR IGNORE INTO t (word) VALUES ('{}'), ('x')".format, NUMBERS),
@@ -32,6 +33,7 @@ STATEMENTS = st.one_of(
             "BEGIN",
             "BEGIN IMMEDIATE",
             "COMMIT",
+            "COMMIT; -- and that is all",
             "END",
             "ROLLBACK",
             "DROP TABLE log",
@@ -40,6 +42,12 @@ STATEMENTS = st.one_of(
             "SELECT last_insert_rowid()",
             "SELECT * FROM nowhere",
             "ANALYZE",
+            "BEGIN; SELECT 1",
+            "BEGIN; DELETE FROM t; COMMIT",
+            "COMMIT; DROP TABLE t",
+            "SAVEPOINT a; SELECT 1",
+            "BEGIN and then",
+            *EXPLAINED,
         ]
     ),
 )
@@ -52,6 +60,8 @@ LOOKS = (
 
 def of_a_connection(connection, sql):
     """Rows, or "wrong"."""
+    if sql in EXPLAINED:
+        return "wrong"
     try:
         return [list(row) for row in connection.execute(sql)]
     except sqlite3.Error:

@@ -1,11 +1,15 @@
 """A database of one's own: what it answers, that it reaches nothing else, and that it goes on anywhere."""
 
+import contextlib
+import sqlite3
+import tracemalloc
+
 import msgspec
 import pytest
 
 from triocollect.servers.resources.database import Database, execute, execute_script, same_content
 from triocollect.servers.resources.sql import SqlSource
-from triocollect.servers.resources.statements import MOST_BYTES, MOST_ROWS, MOST_SHOWN
+from triocollect.servers.resources.statements import MOST_BYTES, MOST_READ, MOST_ROWS, MOST_SHOWN
 from triocollect.servers.states import give_back, keep
 
 SOURCE = SqlSource()
@@ -14,6 +18,9 @@ CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, word TEXT);
 INSERT INTO t (word) VALUES ('a;b'), ('c')
 """
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+
+# A million comparisons in one step of SQLite's.
+SLOW = "(x || printf('%.*c', 9900, 'a')) LIKE '%' || printf('%.*c', 97, 'a') || 'b'"
 
 
 @pytest.fixture
@@ -58,6 +65,11 @@ def test_a_statement_is_answered_with_rows_or_with_the_number_of_changes(databas
         ("SELECT '\ud800'", "surrogates"),
         ("COMMIT", "no transaction is active"),
         ("ROLLBACK TO s", "no such savepoint: s"),
+        ("BEGIN; INSERT INTO t (word) VALUES ('d'); COMMIT", "one statement at a time"),
+        ("SAVEPOINT s; SELECT 1", "one statement at a time"),
+        ("BEGIN with much", "syntax error"),
+        ("EXPLAIN BEGIN", "EXPLAIN of a transaction's statement is not available"),
+        ("explain query plan SAVEPOINT s", "EXPLAIN of a transaction's statement is not available"),
     ],
 )
 def test_wrong_sql_is_an_answer_and_changes_nothing(database, sql: str, fault: str) -> None:
@@ -92,10 +104,13 @@ def test_a_statement_reaches_nothing_but_its_database(database, tmp_path, sql: s
     ("sql", "fault"),
     [
         (f"{ENDLESS} SELECT count(*) FROM n", "takes too long"),
-        (f"{ENDLESS} SELECT count(replace(hex(zeroblob(40000)), '0', '1')) FROM n", "takes too long"),
+        (f"{ENDLESS} SELECT count(replace(hex(zeroblob(4000)), '0', '1')) FROM n", "takes too long"),
         (f"{ENDLESS} INSERT INTO t (word) SELECT hex(zeroblob(200)) FROM n", "full"),
-        ("SELECT zeroblob(1000000000)", "too big"),
-        ("SELECT 1" + " + 1" * 5000, "too large"),
+        (f"{ENDLESS} SELECT count(*) FROM (SELECT * FROM n LIMIT 300000)", "takes too long"),
+        (f"{ENDLESS} SELECT count({SLOW}) FROM (SELECT * FROM n LIMIT 40000)", "takes too long"),
+        (f"SELECT zeroblob({MOST_BYTES + 1})", "too big"),
+        ("SELECT 1" + "+1" * 4000, "Expression tree is too large"),
+        (f"{ENDLESS}, w AS (SELECT zeroblob(9000) || x FROM n) SELECT * FROM w UNION SELECT 1", "memory"),
         ("SELECT " + "1," * MOST_BYTES + "1", "too large"),
     ],
 )
@@ -111,7 +126,37 @@ def test_a_huge_result_is_cut_off(database) -> None:
     wide = execute(database, f"{ENDLESS} SELECT hex(zeroblob(4000)) FROM n").output
     assert len(msgspec.json.encode(wide)) < 2 * MOST_SHOWN
     assert wide["cut_off"]
-    assert len(rows(database, "SELECT zeroblob(90000)")[0][0]) <= MOST_SHOWN + 3
+
+
+def test_a_row_of_many_long_values_or_names_is_cut_off_within_itself(database) -> None:
+    columns = ", ".join(["x"] * 1900)
+    wide = execute(database, f"SELECT {columns} FROM (SELECT hex(zeroblob(4000)) AS x)").output
+    assert len(msgspec.json.encode(wide)) < 2 * MOST_SHOWN
+    assert wide["cut_off"]
+    stars = ", ".join(["*"] * 1900)
+    named = execute(database, f"SELECT {stars} FROM (SELECT 1 AS {'n' * 3000})").output
+    assert len(msgspec.json.encode(named)) < 3 * MOST_SHOWN
+    assert execute(database, "SELECT zeroblob(9000)").output["rows"] == [[f"x'{'00' * 9000}'"]]
+
+
+@pytest.mark.parametrize(
+    ("trimmed", "kept"),
+    [
+        ("trim('xxabyx', 'xy')", "ab"),
+        ("ltrim('xxabyx', 'xy')", "abyx"),
+        ("rtrim('xxabyx', 'xy')", "xxab"),
+        ("trim('ab', '')", "ab"),
+        ("trim(NULL, 'x')", None),
+        ("trim('x', NULL)", None),
+        ("trim(1221, 1)", "22"),
+        ("trim(x'414243', 'A')", "BC"),
+        ("trim(' a ')", "a"),
+    ],
+)
+def test_trimming_answers_as_that_of_sqlite(database, trimmed: str, kept: str | None) -> None:
+    assert rows(database, f"SELECT {trimmed}") == [[kept]]
+    with contextlib.closing(sqlite3.connect(":memory:")) as own:
+        assert own.execute(f"SELECT {trimmed}").fetchall() == [(kept,)]
 
 
 GOING_ON = {  # what was done before the cut, what is asked after it, and the answer
@@ -231,6 +276,8 @@ def test_what_only_reads_is_no_effect() -> None:
     [
         ({"setup_sql": "CREATE TABEL t (a)"}, "`setup_sql`.*TABEL"),
         ({"setup_sql": "BEGIN"}, "`setup_sql`: no transactions"),
+        ({"setup_sql": "SELECT 1; COMMIT; SELECT 2"}, "`setup_sql`: no transactions"),
+        ({"setup_sql": f"SELECT '{';' * MOST_BYTES}'"}, "`setup_sql`: a statement is longer than"),
         ({"setup_sql": "ATTACH 'x' AS y"}, "`setup_sql`: ATTACH"),
         ({"gold_sql": "DELETE FROM u"}, "`gold_sql`: no such table"),
         ({"answer_sql": "SELECT a, a FROM t"}, "`answer_sql`: gives no one number"),
@@ -247,6 +294,41 @@ def test_a_table_of_any_name_or_bytes_is_compared() -> None:
     )
     assert same_content(odd, odd)
     assert not same_content(odd, execute_script(odd, 'DELETE FROM "a""b; c"'))
+
+
+def test_a_table_that_grows_as_it_is_read_is_like_no_other_and_fills_no_memory(database) -> None:
+    grown = after(
+        database,
+        "CREATE TABLE g (a, b AS (hex(zeroblob(4500))), c AS (hex(zeroblob(4500))))",
+        f"{ENDLESS} INSERT INTO g SELECT x FROM n LIMIT 10000",
+    )
+    tracemalloc.start()
+    try:
+        assert not same_content(grown, grown)
+        assert tracemalloc.get_traced_memory()[1] < 4 * MOST_READ
+    finally:
+        tracemalloc.stop()
+
+
+def test_as_much_as_a_database_can_hold_is_still_compared(database) -> None:
+    full = after(
+        database,
+        "CREATE TABLE f (a)",
+        *[f"{ENDLESS} INSERT INTO f SELECT 1 FROM n LIMIT 25000"] * 4,
+        "INSERT INTO f VALUES (zeroblob(9000))",
+    )
+    assert same_content(full, full)
+    assert not same_content(full, after(full, "UPDATE f SET a = 2 WHERE rowid = 70000"))
+
+
+def test_a_statement_can_insert_as_many_rows_as_it_has_room_for_but_views_make_no_more_of_one(
+    database,
+) -> None:
+    sql = "INSERT INTO n VALUES (1)"
+    sql += ",(1)" * ((MOST_BYTES - len(sql)) // 4)
+    assert execute(after(database, "CREATE TABLE n (x)"), sql).output == {"changes": sql.count("(1)")}
+    viewed = after(database, f"CREATE VIEW v AS SELECT {'&'.join(['id'] * 150)} AS x FROM t")
+    assert "too much memory" in execute(viewed, f"SELECT {'&'.join(['x'] * 60)} FROM v").output["error"]
 
 
 def test_no_two_sessions_begin_alike() -> None:

@@ -2,8 +2,8 @@
 
 All that a next statement can depend on is in the value: the database's own bytes, what `last_insert_rowid()`
 and `changes()` say, how many random numbers were drawn, and what an open transaction goes back to. A
-statement reaches nothing but its database, and is held to limits by which it ends on a slow machine as on a
-fast one.
+statement reaches nothing but its database, and is held to limits that count the same on every machine: its
+steps, its memory, its bytes. The clock is the last of them, for statements made to be slow.
 """
 
 import contextlib
@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from triocollect.protocol.values import Json, JsonObject
+from triocollect.protocol.values import JsonObject
 from triocollect.servers.resources.savepoints import Mark, Moved, moved
-from triocollect.servers.resources.statements import Remembered, Statements, connect
+from triocollect.servers.resources.statements import MOST_BYTES, Remembered, Statements, connect
 
-# One may be refused by SQLite, or never get as far: it holds a null character, or half a surrogate pair.
-FAULTS = (sqlite3.Error, sqlite3.Warning, ValueError)
+# One may be refused by SQLite, which can also be out of the memory it may have, or never get as far: it holds
+# a null character, or half a surrogate pair.
+FAULTS = (sqlite3.Error, sqlite3.Warning, ValueError, MemoryError)
 
 
 class Database(msgspec.Struct, frozen=True):
@@ -47,9 +48,10 @@ def execute(database: Database, sql: str) -> Answered:
         try:
             output = statements.run(sql)
         except FAULTS as fault:
+            output = {"error": _told(statements, fault)}
+        else:
             if statements.transacting is not None:
                 return _transacted(database, moved(database.content, database.marks, *statements.transacting))
-            output = {"error": statements.refused or str(fault)}
         return Answered(_after(database, statements), output)
 
 
@@ -59,9 +61,10 @@ def execute_script(database: Database, sql: str) -> Database:
         try:
             for statement in _split(sql):
                 statements.run(statement)
+                if statements.transacting is not None:  # before a next one is taken for it
+                    raise ValueError("no transactions here")
         except FAULTS as fault:
-            own = "no transactions here" if statements.transacting is not None else statements.refused
-            raise ValueError(own or str(fault)) from None
+            raise ValueError(_told(statements, fault)) from None
         return _after(database, statements)
 
 
@@ -69,7 +72,7 @@ def same_content(one: Database, other: Database) -> bool:
     """Whether the same tables hold the same rows, in whatever order they came to be there."""
     try:
         return _tables(one) == _tables(other)
-    except sqlite3.Error:  # a table that takes too long to read, by an expression in it
+    except FAULTS:  # a table that takes too long to read, or too much, by an expression in it
         return False
 
 
@@ -107,22 +110,25 @@ def _transacted(database: Database, to: Moved | str) -> Answered:
     return Answered(msgspec.structs.replace(database, content=to.content, marks=to.marks), {"changes": 0})
 
 
-def _tables(database: Database) -> dict[Json, list[str]]:
+def _told(statements: Statements, fault: Exception) -> str:
+    return statements.refused or str(fault) or "the statement takes too much memory"
+
+
+def _tables(database: Database) -> dict[str, list[bytes]]:
     with _opened(database) as statements:
-        tables = statements.all("SELECT name FROM sqlite_schema WHERE type = 'table'")
-        names = [str(name) for (name,) in tables if not str(name).startswith("sqlite_")]
-        quoted = {name: '"' + name.replace('"', '""') + '"' for name in names}
-        return {
-            name: sorted(map(repr, statements.all(f"SELECT * FROM {quoted[name]}")))  # noqa: S608  # quoted
-            for name in names
-        }
+        return statements.tables()
 
 
 def _split(script: str) -> Iterator[str]:
-    """Its statements: a semicolon ends one unless it stands in a text, a comment or a trigger."""
+    """Its statements: a semicolon ends one unless it stands in a text, a comment or a trigger.
+
+    Raises ValueError for one that is too long: each piece of it is looked at with all before it.
+    """
     statement = ""
     for piece in script.split(";"):
         statement += piece + ";"
+        if len(statement) > MOST_BYTES + 1:
+            raise ValueError(f"a statement is longer than {MOST_BYTES} bytes: {statement[:40]!r}…")
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
