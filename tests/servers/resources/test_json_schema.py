@@ -17,6 +17,9 @@ THING = {
 }
 
 
+NEWEST = "https://json-schema.org/draft/2020-12/schema"
+
+
 def judged(answer: str, schema: object = THING):
     return verify(answer, Expected(json.dumps(schema)))
 
@@ -76,10 +79,29 @@ def test_an_older_draft_means_what_it_meant() -> None:
     [
         ("{", "`schema_str`"),
         ("[]", "`schema_str`"),
-        ('{"type": "thing"}', "`schema_str`: 'thing' is not valid"),
+        ('{"type": "thing"}', "`schema_str`: .*'thing' is not valid"),
         ('{"pattern": "("}', "`schema_str`"),
         ('{"$ref": "#/nowhere"}', "`schema_str`.*nowhere"),
         ('{"unevaluatedProperties": false}', "unevaluatedProperties is not judged"),
+        ('{"unevaluatedItems": false}', "unevaluatedItems is not judged"),
+        ('{"$schema": 5}', "`schema_str`: .schema: 5 is no string"),
+        ('{"$schema": "http://json-schema.org/draft-03/schema#"}', "draft 3 is not judged"),
+        ('{"$schema": "http://json-schema.org/draft-04/schema#", "$ref": null}', ".ref: None is no string"),
+        (f'{{"items": {{"$schema": "{NEWEST}"}}}}', "only the whole schema"),
+        ('{"items": {"multipleOf": 0}}', "`schema_str`: .*multipleOf: 0 is less than"),
+        (
+            '{"n": {"multipleOf": 0}, "items": {"$ref": "#/n"}}',
+            "'#/n' leads to no schema: .*multipleOf: 0 is less",
+        ),
+        ('{"n": 5, "$dynamicRef": "#/n"}', "'#/n' leads to no schema: .*5 is not of type 'object'"),
+        (
+            '{"n": {"a": [{"type": 5}]}, "$ref": "#/n", "items": {"$ref": "#/n/a/0"}}',
+            "'#/n/a/0' leads to no schema",
+        ),
+        ('{"n": {"$ref": "#/m"}, "m": {"required": 1}, "not": {"$ref": "#/n"}}', "'#/m' leads to no schema"),
+        ('{"n": 5, "$ref": "#/n/a"}', "'#/n/a' leads to nothing in the schema"),
+        ('{"$ref": "http://["}', "leads to nothing in the schema"),
+        ('{"not":' * 70 + "{}" + "}" * 70, "more than 64 lists and objects in each other"),
         ("[" * 100_000, "`schema_str`"),
     ],
 )
@@ -88,9 +110,9 @@ def test_a_schema_that_is_none_is_refused(text: str, complaint: str) -> None:
         verify("{}", Expected(text))
 
 
-@pytest.mark.parametrize("address", ["http://127.0.0.1:9/schema", "file:///etc/passwd", "other.json"])
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9/schema", "file:///etc/passwd", "other.json", NEWEST])
 def test_a_reference_that_leaves_the_schema_is_refused_and_never_fetched(address: str) -> None:
-    with pytest.raises(msgspec.ValidationError, match="Unresolvable"):
+    with pytest.raises(msgspec.ValidationError, match=f"`schema_str`: '{address}' leads to nothing"):
         judged("{}", {"$ref": address})
 
 
@@ -109,9 +131,22 @@ def exploding(depth: int) -> dict:
             "comes to no end",
         ),
         ({"items": {"not": {"pattern": "^(a|a)*$"}}}, json.dumps(["a" * 18 + "!"] * 2000), "comes to no end"),
+        (
+            {"$schema": NEWEST, "items": {"not": {"$ref": "#"}}, "pattern": "^(a|a)*$"},
+            json.dumps(["a" * 18 + "!"] * 2000),
+            "comes to no end",
+        ),
+        (
+            {"patternProperties": {f"^x{n}": {} for n in range(200)}},
+            json.dumps(dict.fromkeys(map(str, range(10_000)))),
+            "comes to no end",
+        ),
+        ({"items": {"enum": list(range(1000))}}, json.dumps([999] * 5000), "more than"),
         ({"uniqueItems": True}, json.dumps([{"n": n} for n in range(20_000)] + [{"n": 7.0}]), "equal"),
         (exploding(30), "1", "more than"),
         ({"$ref": "#"}, "1", "too deep"),
+        ({"multipleOf": 0.5}, "1" + "0" * 400, "too large"),
+        ({"items": {"multipleOf": 1e-300}}, "[1" + "0" * 400 + "]", "too large"),
         ({"properties": {"a": {"$ref": "#"}}}, '{"a":' * 50_000 + "1" + "}" * 50_000, "no JSON"),
         ({"properties": {"a": {"$ref": "#"}}}, '{"a":' * 900 + "1" + "}" * 900, "too deep"),
     ],
@@ -120,3 +155,11 @@ def test_judging_always_ends_and_what_did_not_earns_nothing(schema: dict, answer
     verdict = judged(answer, schema)
     assert verdict.reward == 0.0
     assert fault in verdict.details["validation_error"]
+
+
+@pytest.mark.parametrize("frames", range(12))
+def test_what_refers_to_itself_ends_however_deep_the_interpreter_is_already(frames: int) -> None:
+    def deeper(more: int):
+        return deeper(more - 1) if more else judged("1", {"if": {"$ref": "#"}, "not": {"$ref": "#"}})
+
+    assert "too deep" in deeper(frames).details["validation_error"]

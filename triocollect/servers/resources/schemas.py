@@ -1,7 +1,7 @@
 """Whether a value fits a JSON Schema, for schemas and values of any origin. Pure but for a clock.
 
-No reference leaves the schema, and no judging goes on for ever: every keyword that is looked at is counted,
-and all searches with patterns of the schema's together have a deadline.
+No judging goes on for ever, or deeper than the interpreter goes: every keyword that is looked at is counted,
+with the size of what it looks at, and all searches with patterns of the schema's together have a deadline.
 """
 
 import time
@@ -10,15 +10,18 @@ from typing import Final, Protocol, TypeAlias, final
 
 import msgspec
 import regex
-from jsonschema.exceptions import SchemaError, ValidationError
-from jsonschema.validators import Draft202012Validator, extend, validator_for
-from jsonschema_specifications import REGISTRY
-from referencing.exceptions import Unresolvable
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
+from referencing import Registry
 
 from triocollect.protocol.values import Json, JsonObject
+from triocollect.servers.resources.dialects import dialect_of
 
 MOST_STEPS: Final = 50_000  # keywords that are looked at
 SEARCHING_S: Final = 1.0  # for patterns, in all
+_MOST_NESTED: Final = 128  # keywords within keywords; each takes some five of the interpreter's frames
+TOO_DEEP: Final = "the schema, or the value, is too deep"
+_ENTRIES_A_STEP: Final = 50  # of a list, object or text: they take about as long as a keyword
 
 
 class _Validator(Protocol):
@@ -41,29 +44,25 @@ class _EndlessError(Exception):
 def misfit(instance: Json, schema: JsonObject) -> str | None:
     """Where a value does not fit, in words; None where it fits.
 
-    Raises ValueError for a schema that is none.
+    Raises ValueError for a schema that is none, or that is not judged here.
     """
-    try:
-        error = next(_validator(schema).iter_errors(instance), None)
-    except _EndlessError as limit:
-        return str(limit)
-    except RecursionError:
-        return "the schema, or the value, is too deep"
-    except SchemaError as fault:
-        raise ValueError(fault.message) from None
-    except (Unresolvable, regex.error) as fault:
-        raise ValueError(str(fault)) from None
-    return None if error is None else f"{error.json_path}: {error.message}"
-
-
-def _validator(schema: JsonObject) -> _Validator:
-    kind = validator_for(schema, default=Draft202012Validator)
-    kind.check_schema(schema)
-    judging = _Judging()
+    kind, judging = dialect_of(schema), _Judging()
     own = judging.own()
     keywords = {name: judging.counted(own.get(name, judge)) for name, judge in kind.VALIDATORS.items()}
-    validator: _Validator = extend(kind, keywords)(schema, registry=REGISTRY)  # the meta-schemas, no network
-    return validator
+    # With its `$schema` a reference to all of it would be judged by the library's own keywords.
+    bare = {name: value for name, value in schema.items() if name != "$schema"}
+    validator: _Validator = extend(kind, keywords)(bare, registry=Registry())
+    try:
+        error = next(validator.iter_errors(instance), None)
+    except _EndlessError as limit:
+        return str(limit)
+    except ArithmeticError:  # a whole number beyond every float, which a `multipleOf` divides
+        return "a number in the value is too large to be judged"
+    except RecursionError:
+        return TOO_DEEP
+    except regex.error as fault:
+        raise ValueError(str(fault)) from None
+    return None if error is None else f"{error.json_path}: {error.message}"
 
 
 @final
@@ -71,7 +70,7 @@ class _Judging:
     """One judging, and what is left of its bounds."""
 
     def __init__(self) -> None:
-        self._steps, self._searching_s = MOST_STEPS, SEARCHING_S
+        self._steps, self._nested, self._searching_s = MOST_STEPS, 0, SEARCHING_S
 
     def own(self) -> dict[str, _Keyword]:
         """Keywords that search with patterns, or that take long in the library."""
@@ -79,7 +78,6 @@ class _Judging:
             "pattern": self._pattern,
             "patternProperties": self._pattern_properties,
             "additionalProperties": self._additional_properties,
-            "unevaluatedProperties": _unevaluated_properties,
             "uniqueItems": _unique_items,
         }
 
@@ -89,18 +87,26 @@ class _Judging:
         def judged(
             validator: _Validator, value: Json, instance: Json, schema: JsonObject
         ) -> Iterator[ValidationError]:
-            self._steps -= 1
+            self._steps -= 1 + (_size(value) + _size(instance)) // _ENTRIES_A_STEP
             if self._steps < 0:
                 raise _EndlessError(f"judging takes more than {MOST_STEPS} steps")
-            yield from judge(validator, value, instance, schema) or ()
+            if self._nested == _MOST_NESTED:  # within the library even a RecursionError is not safe
+                raise _EndlessError(TOO_DEEP)
+            self._nested += 1
+            try:
+                yield from judge(validator, value, instance, schema) or ()
+            finally:
+                self._nested -= 1
 
         return judged
 
     def _matches(self, pattern: str, text: str) -> bool:
         """`re.search` under a deadline, which the `re` module cannot have."""
+        if self._searching_s <= 0:
+            raise _EndlessError("searching with the patterns comes to no end")
         began = time.monotonic()
         try:
-            return regex.search(pattern, text, timeout=max(self._searching_s, 0.001)) is not None
+            return regex.search(pattern, text, timeout=self._searching_s) is not None
         except TimeoutError:
             raise _EndlessError(f"the pattern {pattern!r} comes to no end") from None
         finally:
@@ -138,19 +144,16 @@ class _Judging:
                 yield from validator.descend(value, allowed, path=name)
 
 
-def _unevaluated_properties(
-    _: _Validator, __: Json, ___: Json, ____: JsonObject
-) -> Iterator[ValidationError]:
-    """The library's searches with patterns deep inside itself."""
-    raise ValueError("unevaluatedProperties is not judged here; say additionalProperties")
-
-
 def _unique_items(_: _Validator, wanted: Json, instance: Json, __: JsonObject) -> Iterator[ValidationError]:
     """The library's compares each with each where they have no order."""
     if wanted and isinstance(instance, list):
         texts = {msgspec.json.encode(_plain(item), order="sorted") for item in instance}
         if len(texts) < len(instance):
             yield ValidationError("two of its items are equal")
+
+
+def _size(value: Json) -> int:
+    return len(value) if isinstance(value, list | dict | str) else 0
 
 
 def _plain(value: Json) -> Json:
