@@ -3,10 +3,14 @@
 import fcntl
 import json
 import os
+from pathlib import Path
 
 import pytest
 
+from tests.reading.golden import same_as_golden
 from triocollect.__main__ import main
+
+GOLDEN = Path(__file__).with_name("golden")
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +35,13 @@ def test_the_rows_are_expanded_as_gyms_own_names_say(folder, capsys):
     assert {row["agent_ref"]["name"] for row in rows} == {"b"}
     assert "Materialized 6 rows: out_materialized_inputs.jsonl" in capsys.readouterr().out
     assert not (folder / "out.jsonl").exists()
+
+
+def test_what_was_written_is_one_json_object_for_programs(capsys):
+    assert materialize("--json", "-r", "2") == 0
+    told = capsys.readouterr()
+    assert same_as_golden("materialize", told.out, GOLDEN)
+    assert "Materialized 6 rows: out_materialized_inputs.jsonl" in told.err
 
 
 def test_rows_that_results_belong_to_are_not_replaced_by_other_rows(folder, capsys):

@@ -3,12 +3,16 @@
 import json
 import os
 import re
+from pathlib import Path
 
 import pytest
 
+from tests.reading.golden import same_as_golden
+from tests.reading.runs import write_directory, write_output
 from triocollect.__main__ import main
 from triocollect.cli.app import COMMANDS
 
+GOLDEN = Path(__file__).with_name("golden")
 DURATION = "needs a duration (a number, or text with a unit: 90s, 15m, 2h)"
 FLAGS = [
     "--input",
@@ -56,6 +60,13 @@ FLAGS = [
 ]
 
 
+EXPANDING = [  # what changes rows, and where they are written
+    *FLAGS[: FLAGS.index("--head-server") + 1],
+    *("--overwrite", "--wait-for-lock", "--json", "--dry-run"),
+]
+EXPANDING.remove("--concurrency")
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -78,13 +89,19 @@ def dry(*tokens):
     return main(["run", "-i", "rows.jsonl", "-o", "out.jsonl", "--dry-run", *tokens])
 
 
-@pytest.mark.parametrize("command", ["run", "materialize"])
-def test_help_lists_exactly_the_promised_flags(command, capsys):
+@pytest.mark.parametrize(
+    ("command", "flags", "short"),
+    [
+        ("run", FLAGS, ["-i", "-r", "-n", "-a", "-o", "-c"]),
+        ("materialize", EXPANDING, ["-i", "-r", "-n", "-a", "-o"]),
+    ],
+)
+def test_help_lists_exactly_the_promised_flags(command, flags, short, capsys):
     assert main([command, "--help"]) == 0
     page = capsys.readouterr().out
     listed = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", page, re.MULTILINE)
-    assert sorted(listed) == sorted(FLAGS)
-    assert re.findall(r"^  (-\w), ", page, re.MULTILINE) == ["-i", "-r", "-n", "-a", "-o", "-c"]
+    assert sorted(listed) == sorted(flags)
+    assert re.findall(r"^  (-\w), ", page, re.MULTILINE) == short
     assert "Examples:" in page
     assert "Exit codes:" in page
 
@@ -93,7 +110,8 @@ def test_a_dry_run_says_what_would_go_where_and_leaves_nothing(folder, capsys):
     assert dry("-c", "7", "-r", "2") == 0
     told = capsys.readouterr().out
     assert "concurrency = 7  (--concurrency (command line))" in told
-    assert "max_attempts = 3  (default)" in told
+    assert "max_attempts" not in told
+    assert re.search(r"\d\d others by default; --json tells them all", told)
     assert "Would send 6 rows, 7 at a time" in told
     assert (
         "6 to the embedded deployment (environment server numeric_environment, agent numeric_agent)" in told
@@ -253,6 +271,34 @@ def test_a_key_on_the_command_line_is_refused_and_never_repeated(tokens, capsys)
     captured = capsys.readouterr()
     assert "--model-api-key-file" in captured.err
     assert "hush" not in captured.err + captured.out
+
+
+def test_a_near_miss_of_a_setting_among_gyms_overrides_is_a_warning(capsys):
+    assert dry("+limt=3") == 0
+    assert capsys.readouterr().err == "Warning: +limt (command line): is no setting; did you mean limit?\n"
+
+
+def test_a_dry_run_is_one_json_object_for_programs(folder, capsys):
+    finished(folder, 0)
+    assert dry("-c", "7", "--json") == 0
+    told = capsys.readouterr()
+    assert same_as_golden("dry_run", told.out, GOLDEN)
+    assert "Would send 2 rows" in told.err
+
+
+def test_a_dry_run_says_that_the_input_has_no_rows(folder, capsys):
+    (folder / "rows.jsonl").write_text("")
+    assert dry() == 0
+    assert "note: the input has no rows: rows.jsonl" in capsys.readouterr().out
+
+
+def test_a_dry_run_says_what_would_go_on_from_a_checkpoint(folder, capsys):
+    write_output(folder)
+    write_directory(folder / "ckpt")
+    (folder / "rows.jsonl").write_text(2 * (folder / "rows.jsonl").read_text())
+    assert dry("--checkpoint-dir", "ckpt", "--accept-drift", "input") == 0
+    said = "1 would go on from checkpoint c-000002-00000002, 2 would start from their input."
+    assert said in capsys.readouterr().out
 
 
 def test_a_misspelt_flag_gets_a_hint(capsys):

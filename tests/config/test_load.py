@@ -287,7 +287,7 @@ def test_a_misspelt_variable_is_noted_and_an_empty_one_is_unset():
     resolved = resolve(
         [from_map(FILES), from_environment({"TRIOCOLLECT_LIMTI": "5", "TRIOCOLLECT_MODEL": ""})]
     )
-    assert resolved.notes == ("TRIOCOLLECT_LIMTI (environment): is no setting; did you mean limit?",)
+    assert resolved.warnings == ("TRIOCOLLECT_LIMTI (environment): is no setting; did you mean limit?",)
     assert resolved.config.servers.model is None
 
 

@@ -4,32 +4,34 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import trio
 from attrs import frozen
 
 from triocollect.cli import say
+from triocollect.cli.prospect import Destination, Prospect, in_flight_of, settings_of
 from triocollect.collector.drafting import draft_of, go_on
 from triocollect.collector.earlier import Files, continues
 from triocollect.collector.resume import Survey, max_rollout_attempts
 from triocollect.collector.whereto import is_embedded, look_up
 from triocollect.config.load import Resolved
 from triocollect.config.settings import Config
-from triocollect.config.table import SETTINGS
 from triocollect.deployment.provisions import read_api_key, require_servers
 from triocollect.gym.routing import Routing
+from triocollect.reading.places import Place
+from triocollect.reading.restart import Restart, restart_of
+from triocollect.reading.run_status import owns
 from triocollect.records.output import scan_output
 from triocollect.records.sidecar import scan_sidecar
 from triocollect.records.tail import is_whole_object, read_tail
-from triocollect.report.wording import rows as rows_in_words
+from triocollect.report.machine import as_json
 from triocollect.rows.materialize import Materialized, read_rows
 from triocollect.transport import Client
 
 
 @frozen
-class _Prospect:
+class _Outset:
     """What a run would begin with. `expanded` are its rows."""
 
     config: Config
@@ -40,11 +42,24 @@ class _Prospect:
     rows: Materialized
     survey: Survey
 
-    def sent(self) -> Counter[tuple[str, str | None, str | None]]:
-        """How many rows would be sent to which (address, environment server, agent)."""
+    def destinations(self) -> tuple[Destination, ...]:
+        """How many rows would be sent where."""
         left = self.survey.left(read_rows(self.expanded))
         targets = ((self.routing.target(row), row.agent) for row in left)
-        return Counter((target.url, target.server, agent) for target, agent in targets)
+        sent = Counter((target.url, target.server, agent) for target, agent in targets)
+        embedded = is_embedded(self.config)
+        return tuple(
+            Destination(rows=count, url=None if embedded else url, environment_server=server, agent=agent)
+            for (url, server, agent), count in sent.items()
+        )
+
+    def continues(self) -> Restart | None:
+        """What of the rows that were in flight would go on; None where no checkpoint can tell."""
+        checkpoint = self.config.checkpoint
+        if checkpoint is None or not self.resumed or not checkpoint.dir.is_dir():
+            return None
+        place = Place(self.files.output, checkpoint.dir)
+        return restart_of(self.files.output, checkpoint.dir, owns=owns(place))
 
 
 def dry_run(resolved: Resolved) -> int:
@@ -55,14 +70,36 @@ def dry_run(resolved: Resolved) -> int:
     server, sends no row, takes no lock, and so does not see another collector on the same output. Writes to
     a temporary folder only.
     """
-    tell = say.err if resolved.config.display.json else say.out
     with tempfile.TemporaryDirectory(prefix="triocollect-") as folder:
-        prospect = _look_ahead(resolved.config, Path(folder))
-        tell("\n".join([*_settings(resolved), *_outlook(prospect)]))
+        found = _prospect_of(resolved, _look_ahead(resolved.config, Path(folder)))
+    if resolved.config.display.json:
+        say.out(as_json(found).decode())
+        say.err(found.text())
+    else:
+        say.out(found.text())
     return 0
 
 
-def _look_ahead(config: Config, folder: Path) -> _Prospect:
+def _prospect_of(resolved: Resolved, outset: _Outset) -> Prospect:
+    config, survey, rows = resolved.config, outset.survey, outset.rows
+    nothing = () if rows.rows else (f"the input has no rows: {config.input.path}",)
+    deleted = () if outset.resumed else tuple(map(str, outset.files.with_rows()))
+    return Prospect(
+        output=str(config.output.path),
+        expected=survey.expected,
+        done=survey.done_expected,
+        given_up=survey.terminal + survey.exhausted,
+        resumed=outset.resumed,
+        deletes=deleted,
+        concurrency=config.dispatch.concurrency,
+        destinations=outset.destinations(),
+        in_flight=in_flight_of(outset.continues()),
+        settings=settings_of(resolved),
+        notes=(*rows.notes, *nothing),
+    )
+
+
+def _look_ahead(config: Config, folder: Path) -> _Outset:
     """The steps of setting out in their order, those that change something left out."""
     routing = trio.run(routing_of, config)
     files, expanded = Files(config.output.path), folder / "rows.jsonl"
@@ -80,7 +117,7 @@ def _look_ahead(config: Config, folder: Path) -> _Prospect:
     if is_embedded(config) and rows.rows:
         require_servers()
         read_api_key(config.servers.model_api_key_file)
-    return _Prospect(config, files, resumed, routing, expanded, rows, survey)
+    return _Outset(config, files, resumed, routing, expanded, rows, survey)
 
 
 def _survey(config: Config, files: Files, folder: Path) -> Survey:
@@ -115,44 +152,3 @@ async def routing_of(config: Config) -> Routing:
         return await look_up(config, transport)
     finally:
         await transport.aclose()
-
-
-def _settings(resolved: Resolved) -> Iterator[str]:
-    yield "Settings:"
-    for setting in SETTINGS:
-        section: object = getattr(resolved.config, setting.home[0])
-        if setting.home == setting.home[:2] and hasattr(section, setting.home[1]):
-            value: object = getattr(section, setting.home[1])
-            places = ", ".join(resolved.origins.get(setting.name, ("default",)))
-            yield f"  {setting.name} = {_said(value)}  ({places})"
-
-
-def _said(value: object) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "none", True: "true", False: "false"}[value]
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_said(part)}" for key, part in value.items()) + "}"
-    if isinstance(value, (tuple, frozenset, list)):
-        return "[" + ", ".join(map(_said, value)) + "]"
-    return str(value)
-
-
-def _outlook(prospect: _Prospect) -> Iterator[str]:
-    config, survey = prospect.config, prospect.survey
-    yield from (f"note: {note}" for note in prospect.rows.notes)
-    if prospect.resumed:
-        yield (
-            f"Would continue the earlier run: {rows_in_words(survey.done_expected)} done, "
-            f"{survey.terminal + survey.exhausted} not to be tried again."
-        )
-    elif found := prospect.files.with_rows():
-        yield f"Would delete what an earlier run left in {' and '.join(map(str, found))}."
-    sent = prospect.sent()
-    yield f"Would send {rows_in_words(sent.total())}, {config.dispatch.concurrency} at a time:"
-    for (url, server, agent), count in sent.items():
-        place = "the embedded deployment" if is_embedded(config) else f"{url}/run"
-        names = [
-            f"{kind} {name}" for kind, name in (("environment server", server), ("agent", agent)) if name
-        ]
-        yield f"  {count} to {place}" + (f" ({', '.join(names)})" if names else "")
-    yield f"Would write {config.output.path}. Nothing was sent, nothing was changed."

@@ -4,13 +4,14 @@ Every value stays text here: what a number is, or a duration, is decided in one 
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias, get_origin
 
 import attrs
 from cyclopts import Group, Parameter
 
+from triocollect.cli import say
 from triocollect.config import settings
 from triocollect.config.files import read_settings
 from triocollect.config.given import Given
@@ -24,6 +25,10 @@ from triocollect.gym.overrides import parse_override
 _PANELS: Final = {title: Group(title, sort_key=place) for place, title in enumerate(GROUPS)}
 Overrides: TypeAlias = Annotated[str, Parameter(help="Gym's own: +key=value, ++key=value, key=value.")]
 _HERE: Final = "(command line)"
+_MATERIALIZING: Final = {
+    *("config", "dry_run", "json", "output", "overwrite", "wait_for_lock", "head_server"),
+    *(setting.name for setting in SETTINGS if setting.group == INPUT),
+}
 _SECRETS: Final = ("policy_api_key", "model_api_key", "control_token")  # taken only to be refused unprinted
 
 
@@ -39,6 +44,7 @@ class _Flag(NamedTuple):
 
 
 def _flags() -> Iterator[_Flag]:
+    """All of them, as `run` shows them."""
     about = "Settings file (.toml, .yaml, .json) with our names or Gym's."
     yield _Flag("config", str, Parameter(name="--config", help=about, group=_PANELS[INPUT], metavar="FILE"))
     for setting in SETTINGS:
@@ -92,6 +98,13 @@ def _default(setting: Setting) -> str | None:
     return f"{value:g}s" if isinstance(value, float) else str(value)
 
 
+def _unseen_by_materialize(flag: _Flag) -> _Flag:
+    """It takes the whole command of a run, and shows what changes the rows that it writes."""
+    if flag.key in _MATERIALIZING:
+        return flag
+    return flag._replace(parameter=Parameter.combine(flag.parameter, Parameter(show=False)))
+
+
 _FLAGS: Final = tuple(_flags())
 
 if TYPE_CHECKING:
@@ -101,19 +114,19 @@ if TYPE_CHECKING:
 
         config: str | None
         dry_run: bool | None
+
+    MaterializeFlags = Flags
 else:
-    Flags = Parameter(name="*")(
-        attrs.make_class(
-            "Flags",
-            {
-                _attribute(flag.key): attrs.field(
-                    default=None, type=Annotated[flag.kind | None, flag.parameter]
-                )
-                for flag in _FLAGS
-            },
-            kw_only=True,
-        )
-    )
+
+    def _as_class(name: str, flags: Iterable[_Flag]) -> type:
+        fields = {
+            _attribute(flag.key): attrs.field(default=None, type=Annotated[flag.kind | None, flag.parameter])
+            for flag in flags
+        }
+        return Parameter(name="*")(attrs.make_class(name, fields, kw_only=True))
+
+    Flags = _as_class("Flags", _FLAGS)
+    MaterializeFlags = _as_class("MaterializeFlags", map(_unseen_by_materialize, _FLAGS))
 
 
 def settle(
@@ -132,6 +145,14 @@ def settle(
     if file:
         sources.insert(0, from_map(read_settings(Path(file)), f"in {file}"))
     return resolve(sources, faults)
+
+
+def tell_beside(resolved: Resolved) -> None:
+    """Say what has no effect, on standard error."""
+    for note in resolved.notes:
+        say.err(f"note: {note}")
+    for warning in resolved.warnings:
+        say.err(f"Warning: {warning}")
 
 
 def _given(flags: Flags) -> Iterator[tuple[str, Given]]:

@@ -3,24 +3,27 @@
 import os
 from pathlib import Path
 
+import msgspec
 import trio
 
 from triocollect.cli import say
 from triocollect.cli.app import command
 from triocollect.cli.dry_run import dry_run, routing_of
-from triocollect.cli.flags import Flags, Overrides, settle
+from triocollect.cli.flags import MaterializeFlags, Overrides, settle, tell_beside
 from triocollect.collector.agreement import sha256_of
 from triocollect.collector.drafting import draft_of
 from triocollect.collector.lock import lock_output
 from triocollect.config.settings import Config
 from triocollect.errors import WouldOverwriteError
 from triocollect.gym.routing import Routing
+from triocollect.report.machine import as_json
+from triocollect.report.wording import several
 from triocollect.rows.materialize import Materialized
 from triocollect.rows.names import materialized_path
 
 ABOUT = """Writes the expanded rows that `run` would send to <output stem>_materialized_inputs.jsonl, and
-stops. Takes the flags of `run`, and with --config FILE.json Gym's own field names. Agents of rows that name
-only a task source are filled in where --head-server tells them."""
+stops. Takes every flag of `run`, those that change no row unseen, and with --config FILE.json Gym's own field
+names. Agents of rows that name only a task source are filled in where --head-server tells them."""
 EPILOGUE = """Examples:
   triocollect materialize -i rows.jsonl -o out.jsonl -r 4
   triocollect materialize -i rows.jsonl -o out.jsonl --config gym.json
@@ -34,19 +37,32 @@ Exit codes:
 app = command("materialize", "[FLAGS] [+key=value …]", ABOUT, EPILOGUE)
 
 
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    """What `--json` tells: so many rows, in that file."""
+
+    rows: int
+    materialized: str
+    notes: tuple[str, ...]
+
+
 @app.default
-def materialize(*overrides: Overrides, flags: Flags | None = None) -> int:
+def materialize(*overrides: Overrides, flags: MaterializeFlags | None = None) -> int:
     """Expand and write."""
     resolved = settle(flags, overrides)
-    for note in resolved.notes:
-        say.err(f"note: {note}")
+    tell_beside(resolved)
     config = resolved.config
     if flags is not None and flags.dry_run:
         return dry_run(resolved)
     rows = trio.run(write_rows, config)
     for note in rows.notes:
         say.err(f"note: {note}")
-    say.out(f"Materialized {rows.rows} rows: {materialized_path(config.output.path)}")
+    place = materialized_path(config.output.path)
+    told = f"Materialized {several(rows.rows, 'row')}: {place}"
+    if config.display.json:
+        say.out(as_json(Written(rows=rows.rows, materialized=str(place), notes=rows.notes)).decode())
+        say.err(told)
+    else:
+        say.out(told)
     return 0
 
 

@@ -9,7 +9,7 @@ from triocollect import dispositions
 from triocollect.cli import say
 from triocollect.cli.app import command
 from triocollect.cli.faults import tell
-from triocollect.cli.flags import Flags, Overrides, settle
+from triocollect.cli.flags import Flags, Overrides, settle, tell_beside
 from triocollect.config.load import Resolved
 from triocollect.config.settings import Config
 from triocollect.errors import Exit, StoppedError
@@ -47,12 +47,13 @@ def run(*overrides: Overrides, flags: Flags | None = None) -> int:
     dry_run = flags is not None and bool(flags.dry_run)
     if dry_run or resolved.config.checkpoint is None:
         dispositions.give_back()
-    for note in resolved.notes:
-        say.err(f"note: {note}")
+    tell_beside(resolved)
     if dry_run:
         from triocollect.cli import dry_run as dry  # noqa: PLC0415  # each way loads its own
 
         return dry.dry_run(resolved)
+    if resolved.config.checkpoint is None:
+        say.err("note: without --checkpoint-dir TERM, HUP and Ctrl-C lose the rows in flight")
     return collect(resolved)
 
 

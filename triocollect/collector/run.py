@@ -144,6 +144,7 @@ async def _collect(
     control: Control = NoControl(Ledger(survey.used_attempts()))
     with giving_way(inbox):
         if routing is not None and is_embedded(config) and has_work:
+            setup.tell(Note("Starting the servers that the rows need"))
             head = await setup.deployment(config, outset.rows, services, None if ours is None else ours.token)
             routing = await ask_head(config, setup.transport, head)
         if ours is not None and routing is not None and survey.to_send:

@@ -40,6 +40,7 @@ class Intake:
     trees: dict[Home, Tree] = field(factory=dict)
     problems: list[str] = field(factory=list)
     notes: list[str] = field(factory=list)
+    warnings: list[str] = field(factory=list)  # what was probably meant otherwise
 
 
 def from_map(values: Mapping[str, object], place: str = "") -> Origin:
@@ -74,8 +75,10 @@ def take_in(origin: Origin) -> Intake:
             elif (found := _setting(key)) is not None:
                 _add(intake, *_read(found[0], given, found[1]))
             elif root not in gym_keys.KEYS:
-                fate = intake.problems if origin.unknown == "problem" else intake.notes
-                fate.append(f"{given.label()}: is no setting{_nearest(key)}")
+                near = _nearest(key)
+                quiet = intake.warnings if near else intake.notes
+                fate = intake.problems if origin.unknown == "problem" else quiet
+                fate.append(f"{given.label()}: is no setting{near}")
         except (ValueError, GivenTwiceError) as fault:
             intake.problems.append(str(fault))
     return intake

@@ -35,6 +35,7 @@ class Resolved:
     config: settings.Config
     origins: Mapping[str, tuple[str, ...]]  # setting name -> places; only what was given
     notes: tuple[str, ...]
+    warnings: tuple[str, ...]  # what has no effect, and was probably meant to have one
 
 
 def load_config(flat: Mapping[str, object]) -> settings.Config:
@@ -71,6 +72,7 @@ def resolve(sources: Sequence[Origin], unreadable: Sequence[str] = ()) -> Resolv
         _build(values),
         {BY_HOME[home].name: origins(tree) for home, tree in trees.items()},
         tuple(note for intake in intakes for note in intake.notes),
+        tuple(warning for intake in intakes for warning in intake.warnings),
     )
 
 

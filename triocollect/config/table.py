@@ -148,7 +148,8 @@ SETTINGS: Final = (
 
     Setting("progress", ProgressStyle, ("display", "progress"), "What is shown while rows run.",
             DISPLAY, nullable=False, metavar="auto|rich|plain|json|none"),
-    _switch("json", ("display", "json"), "The report as JSON on stdout; text for people on stderr.", DISPLAY),
+    _switch("json", ("display", "json"),
+            "What it has to tell as one JSON object on stdout; text for people on stderr.", DISPLAY),
 )  # fmt: skip
 
 BY_KEY: Final = {key: setting for setting in SETTINGS for key in (setting.name, *setting.gym)}
