@@ -359,7 +359,8 @@ def test_without_a_command_the_commands_are_listed(capsys):
     assert main([]) == 0
     listed = re.findall(r"^  ([a-z]+) ", capsys.readouterr().out, re.MULTILINE)
     assert [name for name in listed if name != "triocollect"] == [
-        "aggregate", "checkpoint", "demo", "gc", "inspect", "materialize", "run", "serve", "status", "verify",
+        "aggregate", "checkpoint", "demo", "fuzz", "gc", "inspect", "materialize", "run", "serve",
+        "status", "verify",
     ]  # fmt: skip
 
 
