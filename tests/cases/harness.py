@@ -30,7 +30,7 @@ _NEW_WORLD: Final = ("unshare", "--pid", "--fork", "--mount-proc")
 _ENDED: Final = {0, 3, 75}  # with a report
 
 
-class Exit(NamedTuple):
+class CommandEnd(NamedTuple):
     """How a command ended."""
 
     exit_code: int
@@ -163,7 +163,7 @@ def _answer(scene: Scene, run: Run, request: Received) -> bytes | None:
     return (scene.data / answer).read_bytes() if isinstance(answer, str) else answer
 
 
-def _ended(scene: Scene, run: Run) -> Exit:
+def _ended(scene: Scene, run: Run) -> CommandEnd:
     if run.rival is not None:
         return _with_rival(scene, run, run.rival)
     arguments = _arguments(scene, run)
@@ -171,10 +171,10 @@ def _ended(scene: Scene, run: Run) -> Exit:
         return _in_process(arguments, run.file_limit)
     with _process(arguments) as process:
         stdout, stderr = process.communicate(timeout=PATIENCE_S)
-    return Exit(process.returncode, stdout, stderr)
+    return CommandEnd(process.returncode, stdout, stderr)
 
 
-def _controlled(scene: Scene, checkpoints: Path, run: Run) -> tuple[Exit, tuple[Received, ...]]:
+def _controlled(scene: Scene, checkpoints: Path, run: Run) -> tuple[CommandEnd, tuple[Received, ...]]:
     with Deployment(checkpoints) if scene.lasting is None else nullcontext(scene.lasting) as deployment:
         deployment.begin(run.text, run.signal, len(run.sent.split()))
         if run.servers is not None:
@@ -191,11 +191,11 @@ def _controlled(scene: Scene, checkpoints: Path, run: Run) -> tuple[Exit, tuple[
         return ended, tuple(deployment.requests)
 
 
-def _in_new_world(arguments: list[str], deployment: Deployment) -> Exit:
+def _in_new_world(arguments: list[str], deployment: Deployment) -> CommandEnd:
     with _process(arguments, _NEW_WORLD) as world:
         deployment.pid = lambda: _first_of(world.pid)
         stdout, stderr = world.communicate(timeout=PATIENCE_S)
-    return Exit(world.returncode, stdout, stderr)
+    return CommandEnd(world.returncode, stdout, stderr)
 
 
 def has_new_worlds() -> bool:
@@ -208,7 +208,7 @@ def _first_of(world: int) -> int:
     return int(Path(f"/proc/{world}/task/{world}/children").read_text())
 
 
-def _with_rival(scene: Scene, run: Run, rival: Run) -> Exit:
+def _with_rival(scene: Scene, run: Run, rival: Run) -> CommandEnd:
     """The rival comes while the server holds the reply to the first row back."""
     participant = scene.participant
     participant.gate.clear()
@@ -218,7 +218,7 @@ def _with_rival(scene: Scene, run: Run, rival: Run) -> Exit:
         _compare(scene, rival, before, _in_process(_arguments(scene, rival), None), ())
         participant.gate.set()
         stdout, stderr = process.communicate(timeout=PATIENCE_S)
-    return Exit(process.returncode, stdout, stderr)
+    return CommandEnd(process.returncode, stdout, stderr)
 
 
 def _arguments(scene: Scene, run: Run) -> list[str]:
@@ -228,11 +228,11 @@ def _arguments(scene: Scene, run: Run) -> list[str]:
     return ["run", *files, "--environment-url", scene.participant.url, *_SHOWN, *run.flags]
 
 
-def _in_process(arguments: list[str], file_limit: int | None) -> Exit:
+def _in_process(arguments: list[str], file_limit: int | None) -> CommandEnd:
     stdout, stderr = io.StringIO(), io.StringIO()
     with redirect_stdout(stdout), redirect_stderr(stderr), _file_limit(file_limit):
         exit_code = triocollect(arguments)
-    return Exit(exit_code, stdout.getvalue(), stderr.getvalue())
+    return CommandEnd(exit_code, stdout.getvalue(), stderr.getvalue())
 
 
 def _process(arguments: list[str], within: Sequence[str] = ()) -> subprocess.Popen[str]:
@@ -273,7 +273,7 @@ def _peak_below(most: int | None) -> Iterator[None]:
 
 
 def _compare(
-    scene: Scene, run: Run, before: dict[str, bytes], ended: Exit, requests: tuple[Received, ...]
+    scene: Scene, run: Run, before: dict[str, bytes], ended: CommandEnd, requests: tuple[Received, ...]
 ) -> None:
     assert ended.exit_code == run.exit_code
     assert "Traceback" not in ended.stderr
@@ -300,7 +300,7 @@ def _compare(
         run.also(Seen(before=before, after=scene.files(), requests=requests, lines=lines, failures=failures))
 
 
-def _compare_report(run: Run, ended: Exit) -> None:
+def _compare_report(run: Run, ended: CommandEnd) -> None:
     if run.exit_code not in _ENDED:
         assert not ended.stdout
         return

@@ -8,12 +8,20 @@ import msgspec
 import trio
 
 from tests.participant.harness import lifespan_of
-from tests.servers.wired import Deployment
+from tests.servers.wired import COUNTER_ROW, Deployment
 from triocollect.deployment.plan import SOURCES
 
 TOKEN = "s3cret"
 IN_ORDER = ("environment", "policy_model", "agent", *SOURCES)
+ROW = {**COUNTER_ROW, "_ng_rollout_id": "r"}
+CONTINUED = {"x-continued": "1"}
+ACTIVATE = "/ng-rollout/r/v1/responses"
 _OPERATIONS = count(1)
+
+
+def the_code(reply):
+    """The status of a refusal, and its code."""
+    return reply.status_code, reply.json()["error"]["code"]
 
 
 class Crew:

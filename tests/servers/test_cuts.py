@@ -6,11 +6,9 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.servers.cutting import Rollout, calls_of_the_worker, crew, effects
-from tests.servers.wired import COUNTER_ROW
+from tests.servers.cutting import ROW, Rollout, calls_of_the_worker, crew, effects
 from triocollect.protocol.ids import EpisodeId
 
-ROW = {**COUNTER_ROW, "_ng_rollout_id": "r"}
 CALLS = 4  # of the policy, in an uninterrupted rollout of this row
 KINDS_OF_OUTPUT = ["function_call", "function_call_output"] * 3 + ["message"]
 
