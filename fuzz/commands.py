@@ -31,6 +31,11 @@ class Command:
 
 
 COMMANDS: Final = {
+    "files": Command(
+        "fuzz.files.explore:explore",
+        "harm every file that a run reads, and hold what it makes of it against an oracle that reads bytes",
+        100.0,
+    ),
     "mutants": Command(
         "fuzz.mutants.run:explore",
         "plant flaws in the package and see that the short profile names each",

@@ -1,0 +1,38 @@
+"""Several processes at one command, each with dice of its own; the first adds up what they counted."""
+
+import multiprocessing
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import TypeAlias
+
+from attrs import evolve
+
+from fuzz.commands import Options
+from fuzz.tally import Account, Tally
+
+Work: TypeAlias = Callable[[Options, Tally], None]
+_APART = 7919  # between the seeds of two processes
+
+
+def share(work: Work, options: Options, tally: Tally) -> None:
+    """Have `work`, a function of a module, done by `options.jobs` processes; the first has the seed given."""
+    if options.jobs <= 1 or options.replay is not None:
+        work(options, tally)
+        return
+    shares = [evolve(options, seed=options.seed + nth * _APART, jobs=1) for nth in range(options.jobs)]
+    with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
+        for share_of_it, done in [(one, pool.submit(_counted, work, tally.command, one)) for one in shares]:
+            try:
+                tally.take_in(done.result())
+            except BrokenProcessPool:
+                seed = share_of_it.seed
+                tally.violation(
+                    "a process died of what it met", f"python -m fuzz {tally.command} --jobs 1 --seed {seed}"
+                )
+
+
+def _counted(work: Work, command: str, options: Options) -> Account:
+    tally = Tally(command, options.seed)
+    work(options, tally)
+    return tally.account()

@@ -1,0 +1,32 @@
+"""No harmed file hides a whole row, passes for a whole one, or ends a start for ever (`files/`)."""
+
+import itertools
+
+import pytest
+
+from fuzz.files.explore import PLACES, RUNS, Bench, cases, try_one
+from fuzz.files.harms import HARMS, SIGNED
+from fuzz.tally import Tally
+
+CASES = 6000
+
+
+def test_whatever_became_of_the_files_whole_rows_are_kept_and_nothing_else_is_believed():
+    tally, met = Tally("files", 7), set()
+    with Bench() as bench:
+        for place, number in itertools.islice(cases(7), CASES):
+            try_one(bench, place, number, tally)
+            met.add(place)
+    account = tally.account()
+    if account.violations:
+        pytest.fail("\n".join(account.violations[:10]))
+    assert met == set(PLACES)
+    assert account.explored > CASES * 0.9
+    assert account.kinds.keys() == HARMS.keys() | SIGNED.keys()
+    assert min(len(kind.digests) // 8 for kind in account.kinds.values()) > CASES // 200
+
+
+def test_a_seed_leaves_the_same_bytes_every_time():
+    with Bench() as one, Bench() as other:
+        for seed in range(RUNS):
+            assert one.at(seed)[1] == other.at(seed)[1]
