@@ -43,7 +43,7 @@ def test_servers_that_have_served_are_not_restored_into(tmp_path):
         CONTINUED,
         says=(
             "2 rows are not continued, they start from their input (2-0, 3-0): ",
-            "has served already and cannot be restored into",
+            "has served already and cannot be restored into; to continue rows, start the servers anew",
             "Cut and started from the input again: 2 rows",
         ),
         continued="",

@@ -80,6 +80,7 @@ def test_servers_that_are_told_to_end_first_let_their_collector_cut_what_it_stop
         words = ends(run)
         assert run.returncode == 75, words
         assert "rows in flight go on from where they were cut" in words
+        assert "To continue, start its servers anew and give the same command again." in words
         assert servers.wait(PATIENCE_S) == 0, "without being told again"
         assert witness.look(75).checkpoint.kept
     with (

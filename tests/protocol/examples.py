@@ -143,4 +143,14 @@ EXAMPLES = {
         fields={"input": "cd" * 32},
         drift=("model",),
     ),
+    "run_with_checkpoints": RunFile(
+        run="4f2c",
+        created="2026-01-02T03:04:05+00:00",
+        rows=120,
+        rows_sha256="ab" * 32,
+        fields={"input": "cd" * 32},
+        checkpoints="9d",
+        checkpoint_dir="/shared/ckpt",
+        own_servers=False,
+    ),
 }

@@ -8,11 +8,13 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.reading.golden import same_as_golden
 from tests.reading.runs import snapshot
 from triocollect.__main__ import main
+from triocollect.protocol.files import RunFile
 from triocollect.reading.places import places
 from triocollect.reading.run_status import run_status_of
 
@@ -120,4 +122,26 @@ def test_a_directory_whose_output_is_lost_tells_what_it_can(folder, capsys):
     said = capsys.readouterr().out
     assert "LATEST     c-000002-00000002" in said
     assert "in flight" not in said
-    assert "its output is not near it" in said
+    assert "no output near it was collected with it" in said
+
+
+@pytest.mark.parametrize(("own", "told"), [(True, False), (False, True), (msgspec.UNSET, False)])
+def test_servers_that_are_not_the_runs_own_have_to_be_started_anew(folder, capsys, own, told):
+    run_file = msgspec.json.decode((folder / "out_run.json").read_bytes(), type=RunFile)
+    replaced = msgspec.structs.replace(run_file, own_servers=own)
+    (folder / "out_run.json").write_bytes(msgspec.json.encode(replaced))
+    assert main(["status", "."]) == 0
+    assert ("continued on servers that were started anew" in capsys.readouterr().out) is told
+
+
+def test_a_checkpoint_directory_far_away_is_found_where_the_run_had_it(folder, tmp_path_factory, capsys):
+    far = tmp_path_factory.mktemp("far") / "ckpt"
+    (folder / "ckpt").rename(far)
+    run_file = msgspec.json.decode((folder / "out_run.json").read_bytes(), type=RunFile)
+    replaced = msgspec.structs.replace(run_file, checkpoint_dir=str(far))
+    (folder / "out_run.json").write_bytes(msgspec.json.encode(replaced))
+    assert main(["status", "."]) == 0
+    assert f"{far}\n" in capsys.readouterr().out
+    far.rename(far.with_name("elsewhere"))
+    assert main(["status", "."]) == 0
+    assert f"its checkpoint directory is not {far}; --checkpoint-dir names it" in capsys.readouterr().out

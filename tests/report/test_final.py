@@ -74,6 +74,8 @@ def test_rows_left_come_with_how_to_go_on() -> None:
     said = render(left).splitlines()
     assert said[0].startswith("Rollout collection stopped with rows left.")
     assert said[-1] == "1 row left. To continue, give the same command again."
+    said = render(msgspec.structs.replace(left, other_servers=True)).splitlines()
+    assert said[-1] == "1 row left. To continue, start its servers anew and give the same command again."
 
 
 def test_damage_and_notes_are_not_forgotten() -> None:

@@ -64,7 +64,10 @@ async def _manifests(crew: Crew, whole: Whole) -> dict[Participant, str]:
     with trio.move_on_after(crew.timeout_s):
         served = [str(one) for one, status in (await crew.coordination.statuses()).items() if status.served]
         if served:
-            raise CheckpointError(f"{', '.join(served)}: has served already and cannot be restored into")
+            raise CheckpointError(
+                f"{', '.join(served)}: has served already and cannot be restored into; "
+                "to continue rows, start the servers anew, too, before the collector"
+            )
         present = {(one.kind, one.instance): one for one in crew.coordination.participants}
         refs = {(ref.kind, ref.instance): ref for ref in whole.collection.participants}
         kinds = {kind for kind, _ in refs}

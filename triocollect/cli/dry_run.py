@@ -12,7 +12,8 @@ from attrs import frozen
 from triocollect.cli import say
 from triocollect.cli.prospect import Destination, Prospect, in_flight_of, settings_of
 from triocollect.collector.drafting import draft_of, go_on
-from triocollect.collector.earlier import Files, continues
+from triocollect.collector.earlier import Files, continues, read_run_file
+from triocollect.collector.last_directory import id_of, owned
 from triocollect.collector.resume import Survey, max_rollout_attempts
 from triocollect.collector.whereto import is_embedded, look_up
 from triocollect.config.load import Resolved
@@ -109,6 +110,7 @@ def _look_ahead(config: Config, folder: Path) -> _Outset:
         routing.check(rows.routes)
         if resumed:
             go_on(config, files, draft, rows, warn=lambda text: say.err(f"note: {text}"))
+            _check_directory(config, files)
         draft.commit()
     finally:
         draft.discard()
@@ -118,6 +120,13 @@ def _look_ahead(config: Config, folder: Path) -> _Outset:
         require_servers()
         read_api_key(config.servers.model_api_key_file)
     return _Outset(config, files, resumed, routing, expanded, rows, survey)
+
+
+def _check_directory(config: Config, files: Files) -> None:
+    used = None if config.checkpoint is None else id_of(config.checkpoint.dir)
+    accepted = "checkpoint_dir" in config.output.accept_drift
+    if (told := owned(read_run_file(files.run)[0], files, used, accepted=accepted).told) is not None:
+        say.err(f"note: {told}")
 
 
 def _survey(config: Config, files: Files, folder: Path) -> Survey:

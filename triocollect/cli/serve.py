@@ -41,7 +41,9 @@ of these or of your own). For all, --peer NAME=URL puts a resources server of yo
 
 With --checkpoint-dir the servers take part in checkpoints of collectors that show the same token: the one in
 --control-token-file, else TRIOCOLLECT_CONTROL_TOKEN. Told to end while a collector is at work, they first let
-it take the checkpoint that it stops with; a second TERM or Ctrl-C ends them at once."""
+it take the checkpoint that it stops with; a second TERM or Ctrl-C ends them at once. A collector that was
+stopped continues its rows on servers that were started after it: start these anew, too, before it; on servers
+that are up still its rows start from their input."""
 EPILOGUE = """Examples:
   triocollect serve
   triocollect serve --port 11000 --model-url http://127.0.0.1:8000/v1

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import UNSET
 
 from triocollect.config.settings import OutputConfig
 from triocollect.durable import AppendFile, read_at_most, remove, unreadable
@@ -47,7 +48,7 @@ def continues(config: OutputConfig, files: Files, more: Iterable[Path] = ()) -> 
     `more`: other files that only an earlier run leaves; never empty ones, unless they are damaged.
     Raises NothingToResumeError (`must` with nothing there) and WouldOverwriteError (`never` over rows).
     """
-    found = [*files.with_rows(), *filter(os.path.lexists, more)]
+    found = [*files.with_rows(), *_with_rows_in_flight(files), *filter(os.path.lexists, more)]
     match config.resume:
         case "auto":
             return bool(found)
@@ -81,6 +82,12 @@ def forget(files: Files, output: AppendFile) -> None:
     for path in (files.failures, files.aggregate, files.torn, files.run):
         if path.exists():
             remove(path)
+
+
+def _with_rows_in_flight(files: Files) -> list[Path]:
+    """The run file, where rows were sent with a checkpoint directory: perhaps not one of them has ended."""
+    run_file, _ = read_run_file(files.run)
+    return [] if run_file is None or run_file.checkpoints is UNSET else [files.run]
 
 
 def read_run_file(path: Path) -> tuple[RunFile | None, str | None]:

@@ -134,6 +134,7 @@ def report_of(outset: Outset, fleet: Fleet, config: OutputConfig, *, seconds: fl
         rewards=counts.rewards.count,
         reward_interval=counts.rewards.interval(TELLING_TASKS),
         damaged=outset.damaged,
+        other_servers=outset.run_file.own_servers is False,
         checkpoint=_checkpoint_of(fleet),
         continued=fleet.continued,
         seconds=seconds,

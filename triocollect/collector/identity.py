@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from triocollect.config.settings import DRIFT_FIELDS, Config
+from triocollect.config.settings import Config
 from triocollect.protocol.files import RunFile
 
 
 def field_digests(
     config: Config, *, input_sha256: str, servers: Iterable[str], prompt: bytes, skills: bytes
 ) -> dict[str, str]:
-    """Hex sha256 per field of DRIFT_FIELDS.
+    """Hex sha256 per setting that can change a result (DriftField, less where checkpoints are).
 
     `servers` are the environment servers that rows name, `prompt` the bytes of the prompt config, `skills`
     what identifies the skills; a path alone does not say what is in a file.
@@ -40,7 +40,7 @@ def field_digests(
 
 def drifted(earlier: RunFile, now: Mapping[str, str]) -> tuple[str, ...]:
     """The fields that differ, in order. A field the earlier run did not know does not count."""
-    return tuple(name for name in DRIFT_FIELDS if earlier.fields.get(name, now[name]) != now[name])
+    return tuple(name for name in now if earlier.fields.get(name, now[name]) != now[name])
 
 
 def _digest(*parts: object) -> str:

@@ -158,6 +158,8 @@ async def _collect(
         fleet.ended = Ended(Ending.INTERRUPTED if ours.inbox.is_left else Ending.PREEMPTED)
         return fleet
     setup.tell(_started(config, outset))
+    if survey.to_send:
+        outset.record_directory()
     await _fly(setup, outset, fleet, control)
     outset.sinks.confirm()
     await setup.blocking(outset.sinks.sync)

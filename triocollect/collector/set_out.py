@@ -4,7 +4,7 @@ A refusal leaves every file as it was. A kill at any point leaves a folder from 
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +21,10 @@ from triocollect.collector.afresh import keep_attempts
 from triocollect.collector.agreement import first_run_file, sha256_of
 from triocollect.collector.drafting import digests_of, draft_of, go_on
 from triocollect.collector.earlier import Files, continues, forget, read_run_file
+from triocollect.collector.last_directory import owned
 from triocollect.collector.resume import Survey, max_rollout_attempts
 from triocollect.collector.sinks import ACK_VARIABLE, Sinks
+from triocollect.collector.whereto import is_embedded
 from triocollect.config.settings import Config
 from triocollect.durable import AppendFile, Draft, remove, replace
 from triocollect.errors import UsageError
@@ -60,6 +62,11 @@ class Outset:
         """Take the aggregate file of an earlier run away."""
         if self.files.aggregate.exists():
             remove(self.files.aggregate)
+
+    def record_directory(self) -> None:
+        """Note which checkpoint directory rows are sent with from here on. Raises StorageError."""
+        if read_run_file(self.files.run)[0] != self.run_file:
+            replace(self.files.run, encode_file(self.run_file))
 
     def read_rows(self) -> Iterator[Row]:
         """All rows of the data set, in order."""
@@ -114,19 +121,26 @@ def set_out(
             run_file = first_run_file(rows, digests_of(config, rows))
             _begin_afresh(start, own, run_file)
         earlier = read_run_file(files.run)[0] if start.resumed else None
-        ours = _is_ours(earlier, own, start.warn)
+        directory = owned(
+            earlier,
+            files,
+            None if own is None else own.run,
+            accepted="checkpoint_dir" in config.output.accept_drift,
+        )
+        if directory.told is not None:
+            start.warn(directory.told)
         if start.resumed and earlier is None and (files.with_rows() or files.materialized.exists()):
             run_file = _known_as(run_file, own)
         _put(draft, rows, files.materialized)
-        used = UNSET if own is None else own.run
-        replace(files.run, encode_file(msgspec.structs.replace(run_file, checkpoints=used)))
+        replace(files.run, encode_file(_last_used(run_file, earlier)))
     except BaseException:
         draft.discard()
         raise
     failures = AppendFile(files.failures)
     try:
+        run_file = _using(run_file, own, own_servers=routing is not None and is_embedded(config))
         outset = _stand(start, run_file, rows, Sinks(output, failures, ack_fd=ack_fd))
-        return evolve(outset, owns_checkpoints=ours)
+        return evolve(outset, owns_checkpoints=directory.ours)
     except BaseException:
         failures.close()
         raise
@@ -147,20 +161,26 @@ def _traces(own: OwnStore | None) -> list[Path]:
     return [] if own is None else [own.store.root / LATEST, own.store.root / DISPATCHED]
 
 
-def _is_ours(earlier: RunFile | None, own: OwnStore | None, warn: Callable[[str], None]) -> bool:
-    """Whether the directory's checkpoints are of this output; says so where rows are not continued.
-
-    A run file that is gone or damaged proves nothing.
-    """
+def _last_used(run_file: RunFile, earlier: RunFile | None) -> RunFile:
+    """The run file with the directory of the last run that sent rows: this one has sent none."""
     if earlier is None:
-        return True
-    used = None if earlier.checkpoints is UNSET else earlier.checkpoints
-    if used is not None and (own is None or own.run != used):
-        warn(
-            "this output was collected with another checkpoint directory the last time; what was in flight "
-            "is not continued from there, it starts from its input"
-        )
-    return own is None or used == own.run
+        return run_file
+    return msgspec.structs.replace(
+        run_file,
+        checkpoints=earlier.checkpoints,
+        checkpoint_dir=earlier.checkpoint_dir,
+        own_servers=earlier.own_servers,
+    )
+
+
+def _using(run_file: RunFile, own: OwnStore | None, *, own_servers: bool) -> RunFile:
+    """The run file of a run that sends rows with this directory, or with none."""
+    if own is None:
+        return run_file
+    where = str(own.store.root.absolute())
+    return msgspec.structs.replace(
+        run_file, checkpoints=own.run, checkpoint_dir=where, own_servers=own_servers
+    )
 
 
 def _known_as(run_file: RunFile, own: OwnStore | None) -> RunFile:

@@ -31,6 +31,7 @@ DriftField = Literal[
     "prompt_config",
     "model",
     "environment",
+    "checkpoint_dir",
 ]
 DRIFT_FIELDS: Final[tuple[DriftField, ...]] = get_args(DriftField)
 

@@ -11,10 +11,12 @@ from pathlib import Path
 from attrs import frozen
 from msgspec import UNSET
 
-from triocollect.checkpoint.directory import DISPATCHED, OUTCOMES, read_lock
+from triocollect.checkpoint.directory import DISPATCHED, OUTCOMES
 from triocollect.checkpoint.names import LATEST, sequence_of
 from triocollect.collector.earlier import read_run_file
-from triocollect.errors import DamageError, StorageError, UsageError
+from triocollect.collector.last_directory import id_of
+from triocollect.errors import StorageError, UsageError
+from triocollect.protocol.files import RunFile
 from triocollect.protocol.manifests import LOCK
 from triocollect.report.outputs import find_outputs
 from triocollect.rows.names import run_path
@@ -33,7 +35,8 @@ class Place:
 def places(path: Path, *, output: Path | None = None, directory: Path | None = None) -> list[Place]:
     """What stands at `path`: a run's folder, an output, or a checkpoint directory, each with its other half.
 
-    The other half is looked for in the folder, in the one above and in those beside it; `output` and
+    The other half is looked for in the folder, in the one above, in those beside it and where the run file
+    says that it was; `output` and
     `directory` name it where it lies elsewhere. Raises UsageError where nothing of ours is there.
     """
     for named in filter(None, (path, output, directory)):
@@ -71,17 +74,9 @@ def is_directory(folder: Path) -> bool:
     return False
 
 
-def run_of(directory: Path) -> str | None:
-    """The id of a checkpoint directory; None where its lock file does not tell."""
-    with contextlib.suppress(DamageError, StorageError):
-        if (lock := read_lock(directory)) is not None:
-            return lock.run
-    return None
-
-
 def outputs_of(directory: Path) -> list[Path]:
     """Those whose run file holds its id; the only one beside it, where no id tells."""
-    run, outputs = run_of(directory), _outputs_in([directory, *_around(directory)])
+    run, outputs = id_of(directory), _outputs_in([directory, *_around(directory)])
     if found := [one for one in outputs if run is not None and _used_by(one) == run]:
         return found
     beside = _outputs_in([directory.parent])
@@ -103,16 +98,28 @@ def _directory_of(output: Path, near: list[Path], *, alone: bool) -> Path | None
     used = _used_by(output)
     if used is not None:
         beside = (one for one in _directories(_around(output.parent)) if one not in near)
-        return next((one for one in (*near, *beside) if run_of(one) == used), None)
+        return next((one for one in (*near, *beside, *_recorded(output)) if id_of(one) == used), None)
     return near[0] if alone and len(near) == 1 and _may_belong(output) else None
+
+
+def _run_file(output: Path) -> RunFile | None:
+    with contextlib.suppress(StorageError):
+        return read_run_file(run_path(output))[0]
+    return None
 
 
 def _used_by(output: Path) -> str | None:
     """The id that an output's run file holds."""
-    with contextlib.suppress(StorageError):
-        if (run_file := read_run_file(run_path(output))[0]) is not None:
-            return None if run_file.checkpoints is UNSET else run_file.checkpoints
-    return None
+    run_file = _run_file(output)
+    return None if run_file is None or run_file.checkpoints is UNSET else run_file.checkpoints
+
+
+def _recorded(output: Path) -> list[Path]:
+    """Where the directory was when rows were sent with it the last time."""
+    run_file = _run_file(output)
+    if run_file is None or run_file.checkpoint_dir is UNSET:
+        return []
+    return _directories([Path(run_file.checkpoint_dir)])
 
 
 def _may_belong(output: Path) -> bool:

@@ -1,23 +1,17 @@
 """What the same command would do with the rows that were under way, by the rules that it goes by itself."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from triocollect.checkpoint.ladder import Rung, find_checkpoint
-from triocollect.checkpoint.plan import Plan, plan
+from triocollect.checkpoint.plan import Plan
 from triocollect.collector.earlier import read_run_file
-from triocollect.collector.history import History
-from triocollect.collector.inherited import inherited
-from triocollect.collector.resume import Survey, max_rollout_attempts
+from triocollect.collector.prospect import planned_of
 from triocollect.errors import DamageError, StorageError
 from triocollect.protocol.ids import EpisodeId, RowKey
-from triocollect.records.output import scan_output
-from triocollect.records.sidecar import scan_sidecar
-from triocollect.rows.materialize import read_rows
-from triocollect.rows.names import failures_path, materialized_path, run_path
+from triocollect.rows.names import run_path
 
 
 class Continues(msgspec.Struct, frozen=True):
@@ -65,20 +59,11 @@ def restart_of(output: Path | None, root: Path, *, owns: bool) -> Restart:
     if output is None:
         return msgspec.structs.replace(_told(rung, (), ()), known=False)
     try:
-        history = _history(output, root, rung, run)
+        planned = planned_of(output, root, rung, run)
     except (DamageError, StorageError) as error:
         return msgspec.structs.replace(_told(rung, (), ()), known=False, faults=(str(error),))
-    continued = () if rung.checkpoint is None else rung.checkpoint.collection.continued
-    planned = plan(continued, history.tried, floor=history.floor)
     otherwise = "there is no checkpoint" if rung.checkpoint is None else "it was sent after that checkpoint"
     return _told(rung, *_rows(planned, _reasons(rung, planned), otherwise))
-
-
-def _history(output: Path, root: Path, rung: Rung, run: str | None) -> History:
-    rows = materialized_path(output)
-    attempts, _ = max_rollout_attempts(os.environ.get("NEMO_GYM_MAX_ROLLOUT_ATTEMPTS"))
-    survey = Survey(scan_output(output), scan_sidecar(failures_path(output)), attempts)
-    return inherited(root, rung, run, read_rows(rows), survey).history
 
 
 def _reasons(rung: Rung, planned: Plan) -> Mapping[str, str]:

@@ -9,10 +9,11 @@ import msgspec
 from triocollect.checkpoint.directory import DISPATCHED, read_outcomes
 from triocollect.checkpoint.sent import read_dispatched
 from triocollect.collector.earlier import read_run_file
+from triocollect.collector.last_directory import id_of
 from triocollect.errors import DamageError, StorageError
 from triocollect.protocol.manifests import CheckpointOutcome
 from triocollect.reading.collector import Collector, collector_of
-from triocollect.reading.places import Place, run_of
+from triocollect.reading.places import Place
 from triocollect.reading.restart import Restart, restart_of
 from triocollect.report.machine import as_json
 from triocollect.report.status import OutputStatus, status
@@ -84,16 +85,26 @@ def run_status_of(found: Sequence[Place]) -> RunsStatus:
 
 def _run(place: Place) -> RunStatus:
     output = None if place.output is None else status(place.output).outputs[0]
-    notes, faults = list[str](), list[str]()
+    notes, faults, own = list[str](), list[str](), True
     if place.output is None:
-        notes.append("its output is not near it, so nobody can tell which rows are done; --output names it")
+        notes.append(
+            "no output near it was collected with it the last time, so nobody can tell which rows are done; "
+            "--output names one"
+        )
     else:
         run_file, fault = read_run_file(run_path(place.output))
         faults += [] if fault is None else [fault]
         used = None if run_file is None else run_file.checkpoints or None
         if place.directory is None and used is not None:
-            notes.append("its checkpoint directory is not near it; --checkpoint-dir names it")
+            was = "near it" if run_file is None else run_file.checkpoint_dir or "near it"
+            notes.append(f"its checkpoint directory is not {was}; --checkpoint-dir names it")
+        own = run_file is None or run_file.own_servers is not False
     directory = None if place.directory is None else _directory(place)
+    if directory is not None and directory.restart.continues and not own:
+        notes.append(
+            "its servers are not its own: rows are continued on servers that were started anew, and started "
+            "from their input on those that are up still"
+        )
     return RunStatus(output=output, checkpoints=directory, notes=tuple(notes), faults=tuple(faults))
 
 
@@ -118,7 +129,7 @@ def owns(place: Place) -> bool:
     if place.output is None or place.directory is None:
         return place.directory is not None
     run_file, _ = read_run_file(run_path(place.output))
-    return run_file is None or run_file.checkpoints == run_of(place.directory)
+    return run_file is None or run_file.checkpoints == id_of(place.directory)
 
 
 def _or_fault(read: Callable[[], T], faults: list[str]) -> T | None:

@@ -49,7 +49,8 @@ def _lines(report: Report) -> Iterator[str]:
     if report.checkpoint is not None:
         yield f"Checkpoint {report.checkpoint}: rows in flight go on from where they were cut."
     if report.left:
-        yield f"{rows(report.left)} left. To continue, give the same command again."
+        again = "start its servers anew and " if report.other_servers else ""
+        yield f"{rows(report.left)} left. To continue, {again}give the same command again."
 
 
 def _preemptions(report: Report) -> Iterator[str]:

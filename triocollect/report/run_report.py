@@ -74,6 +74,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     )
     damaged: int = 0  # lines of earlier runs that cannot be read, left as they are
     notes: tuple[str, ...] = ()
+    other_servers: bool = False  # rows in flight are continued on servers that the user starts anew
     checkpoint: str | None = None  # the id of the checkpoint that a stopped run goes on from
     continued: Continued | None = None  # where this run went on with what an earlier one left
     checkpoints: Checkpoints = Checkpoints()
