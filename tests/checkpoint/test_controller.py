@@ -124,3 +124,17 @@ async def test_every_outcome_is_said_in_words(tmp_path, autojump_clock):
         assert failed.startswith("no checkpoint: agent one at http://agent: prepare brought no answer")
         assert f"checkpoint {here.latest.checkpoint_id}: 1 row can be continued, 10 s of work" in published
         assert "1 in flight would start from their input: 1-0: model one" in published
+
+
+async def test_a_run_that_ends_without_a_checkpoint_lets_everybody_go_but_who_hangs(tmp_path, autojump_clock):
+    async with world(tmp_path) as here:
+        here.fly(0, busy="resources")
+        await here.take(timeout_s=10, stop=True)
+        assert set(here.phases.values()) == {"closed"}
+        here.network.faults["agent resume"] = ["stuck"]
+        began = trio.current_time()
+        await here.coordination.leave()
+        assert trio.current_time() - began == 2
+        needed = {kind: server.admission.attendance.needed for kind, server in here.servers.items()}
+        assert needed == {"environment": False, "model": False, "agent": True, "resources": False}
+        assert here.phases == {**dict.fromkeys(needed, "open"), "agent": "closed"}

@@ -150,10 +150,12 @@ def test_servers_with_another_token_are_refused_before_anything_is_sent(tmp_path
 
 def test_servers_that_keep_checkpoints_elsewhere_are_refused_before_anything_is_sent(tmp_path):
     folder = TokenFolder(tmp_path)
-    with folder.serving("--port", "0") as (_, head):
+    with folder.serving("--port", "0") as (servers, head):
         folder.ckpt = tmp_path / "elsewhere"
         with folder.run("--head-server", head) as run:
             words = ends(run)
+        servers.terminate()
+        assert servers.wait(PATIENCE_S) == 0, "the collector has let them go"
     assert run.returncode == 2, words
     assert f"keeps checkpoints in {tmp_path / 'ckpt'}, which is not {tmp_path / 'elsewhere'}, " in words
     assert lines_in(tmp_path / "accounts/counter.jsonl") == 0

@@ -12,13 +12,25 @@ from triocollect.checkpoint.operation import RESUME_PATIENCE_S, Common, Operatio
 from triocollect.checkpoint.participants import Participant, each, settle
 from triocollect.errors import CheckpointError, ControlError, RefusedError
 from triocollect.protocol.ids import EpisodeId
-from triocollect.protocol.messages import Forget, Forgotten, Greeted, Hello, Kind, Retire, Retired, Status
+from triocollect.protocol.messages import (
+    Forget,
+    Forgotten,
+    Greeted,
+    Hello,
+    Kind,
+    Resume,
+    Resumed,
+    Retire,
+    Retired,
+    Status,
+)
 from triocollect.protocol.refusals import Code
 
 MOST_AT_ONCE: Final = 1024  # episodes in one retire
 RETIRE_PATIENCE_S: Final = 30.0
 HELLO_PATIENCE_S: Final = 10.0
 LEAST_LEASE_S: Final = 60.0
+LAST_WORDS_S: Final = 2.0
 
 # Who drives an episode first, so that nothing is started below while that is stopped.
 _RETIRING: Final[tuple[frozenset[Kind], ...]] = (
@@ -141,6 +153,21 @@ class Coordination:
                 await self._forget(call)
             if patience.cancelled_caught:
                 raise CheckpointError(f"rollouts are not forgotten after {RETIRE_PATIENCE_S:g} s")
+
+    async def leave(self) -> None:
+        """The run ends without a checkpoint that covers it: open everybody and say goodbye, within 2 s.
+
+        Who is not reached opens when its lease ends. Raises nothing.
+        """
+        resume = Resume(**self._next())
+        goodbye = Forget(**self._next(), rollout_ids=(), goodbye=True)
+
+        async def one(participant: Participant) -> None:
+            await participant.post("resume", resume, Resumed)
+            await participant.post("forget", goodbye, Forgotten)
+
+        with trio.move_on_after(LAST_WORDS_S, shield=True):
+            await settle(self.participants, one)
 
     async def _forget(self, call: Forget) -> None:
         await each(self.participants, lambda one: one.post("forget", call, Forgotten))

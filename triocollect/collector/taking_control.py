@@ -84,8 +84,12 @@ async def take_control(
         air.meet(crew.coordination, routing)
         outset.sinks.sync_beside(log.sync)
         greeted = await crew.coordination.hello()
-        require_same_place(greeted, ours.directory.path, ours.directory.lock_sha256)
-        continued = await _go_on(approach, crew, left, log)
+        try:
+            require_same_place(greeted, ours.directory.path, ours.directory.lock_sha256)
+            continued = await _go_on(approach, crew, left, log)
+        except BaseException:
+            await crew.coordination.leave()
+            raise
     except BaseException:
         log.close()
         raise

@@ -9,7 +9,7 @@ from triocollect.checkpoint.controller import command
 from triocollect.checkpoint.crew import Crew
 from triocollect.checkpoint.dispatch_log import DispatchLog
 from triocollect.checkpoint.inbox import tick
-from triocollect.checkpoint.orders import Ended, Ending
+from triocollect.checkpoint.orders import Ended, Ending, Published
 from triocollect.collector.air import Air
 from triocollect.collector.feed import fly_all
 from triocollect.collector.fleet import Fleet
@@ -52,20 +52,25 @@ class UnderControl:
                         await fly_all(fleet, outset, longest_first=longest_first)
                     inbox.rows_done()
                 services.cancel_scope.cancel()
-            if ended[0].ending is Ending.DONE:
-                await self._say_goodbye()
+            await self._part(ended[0])
             await self._end_log()
         except BaseException:
             self.log.close()
             raise
         return ended[0]
 
-    async def _say_goodbye(self) -> None:
-        """Refusals and left-overs of finished rollouts go; who is not reached keeps them until it ends.
+    async def _part(self, ended: Ended) -> None:
+        """Let servers go: those of a stop's checkpoint have heard by its commit that nothing comes any more.
 
-        Not after a stop: participants are closed then, and have heard by its commit that nothing comes any
-        more. And after a second Ctrl-C nobody is waited for.
+        After a second Ctrl-C nobody is waited for.
         """
+        if ended.ending is Ending.DONE:
+            await self._say_goodbye()
+        elif ended.ending is Ending.PREEMPTED and not isinstance(ended.taken, Published):
+            await self.crew.coordination.leave()
+
+    async def _say_goodbye(self) -> None:
+        """Refusals and left-overs of finished rollouts go; who is not reached keeps them until it ends."""
         with trio.move_on_after(_LAST_WORDS_S):
             try:
                 await self.crew.coordination.goodbye(self.watch.finished())
