@@ -29,6 +29,7 @@ from triocollect.protocol.refusals import Code
 MOST_AT_ONCE: Final = 1024  # episodes in one retire
 RETIRE_PATIENCE_S: Final = 30.0
 HELLO_PATIENCE_S: Final = 10.0
+STATUS_PATIENCE_S: Final = 10.0
 LEAST_LEASE_S: Final = 60.0
 LAST_WORDS_S: Final = 2.0
 
@@ -91,8 +92,10 @@ class Coordination:
         raise CheckpointError(f"some participant did not greet back within {HELLO_PATIENCE_S:g} s")
 
     async def statuses(self) -> dict[Participant, Status]:
-        """Where everybody stands. Raises ControlError."""
-        return await each(self.participants, lambda one: one.status())
+        """Where everybody stands. Raises ControlError, CheckpointError where somebody does not say."""
+        with trio.move_on_after(STATUS_PATIENCE_S):
+            return await each(self.participants, lambda one: one.status())
+        raise CheckpointError(f"some participant did not say within {STATUS_PATIENCE_S:g} s where it stands")
 
     def cutting(self) -> Cutting:
         """A new operation, to take a checkpoint."""

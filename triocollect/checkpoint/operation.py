@@ -18,6 +18,7 @@ from triocollect.protocol.messages import Kind, Resume, Resumed
 CLOSING: Final[tuple[Kind, ...]] = ("environment", "model", "agent", "resources")
 RESUME_PATIENCE_S: Final = 10.0  # for each kind; then the next kind is opened, and this one is owed
 RESUME_SLACK_S: Final = 5.0  # for all kinds together, beyond the deadline of the operation
+LEAST_RESUME_S: Final = 1.0  # also where this process stood still meanwhile, and the deadline is long over
 
 
 class Common(TypedDict):
@@ -82,7 +83,8 @@ class Operation:
                 if await is_resumed(participant, resume):
                     answered.add(participant)
 
-            with trio.move_on_after(min(RESUME_PATIENCE_S, (until - trio.current_time()) / left)):
+            left_s = max(until - trio.current_time(), LEAST_RESUME_S)
+            with trio.move_on_after(min(RESUME_PATIENCE_S, left_s / left)):
                 await settle(self.of(kind), one)
             for participant in self.of(kind):
                 if participant not in answered:

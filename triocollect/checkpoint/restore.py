@@ -61,24 +61,22 @@ async def restore(crew: Crew, whole: Whole, plan: Plan, log_installs: LogInstall
 
 async def _manifests(crew: Crew, whole: Whole) -> dict[Participant, str]:
     """The digest of each participant's manifest. Raises CheckpointError where a restore cannot work."""
-    with trio.move_on_after(crew.timeout_s):
-        served = [str(one) for one, status in (await crew.coordination.statuses()).items() if status.served]
-        if served:
-            raise CheckpointError(
-                f"{', '.join(served)}: has served already and cannot be restored into; "
-                "to continue rows, start the servers anew, too, before the collector"
-            )
-        present = {(one.kind, one.instance): one for one in crew.coordination.participants}
-        refs = {(ref.kind, ref.instance): ref for ref in whole.collection.participants}
-        kinds = {kind for kind, _ in refs}
-        without = [str(one) for one in present.values() if one.kind in _DRIVING and one.kind not in kinds]
-        if without:
-            raise CheckpointError(f"{', '.join(without)}: the checkpoint has no part of its kind")
-        missing = [" ".join(name) for name, ref in refs.items() if ref.record_count and name not in present]
-        if missing:
-            raise CheckpointError(f"{', '.join(missing)}: has a part in the checkpoint and is not there")
-        return {present[name]: ref.sha256 for name, ref in refs.items() if name in present}
-    raise CheckpointError(f"some participant did not say within {crew.timeout_s:g} s where it stands")
+    served = [str(one) for one, status in (await crew.coordination.statuses()).items() if status.served]
+    if served:
+        raise CheckpointError(
+            f"{', '.join(served)}: has served already and cannot be restored into; "
+            "to continue rows, start the servers anew, too, before the collector"
+        )
+    present = {(one.kind, one.instance): one for one in crew.coordination.participants}
+    refs = {(ref.kind, ref.instance): ref for ref in whole.collection.participants}
+    kinds = {kind for kind, _ in refs}
+    without = [str(one) for one in present.values() if one.kind in _DRIVING and one.kind not in kinds]
+    if without:
+        raise CheckpointError(f"{', '.join(without)}: the checkpoint has no part of its kind")
+    missing = [" ".join(name) for name, ref in refs.items() if ref.record_count and name not in present]
+    if missing:
+        raise CheckpointError(f"{', '.join(missing)}: has a part in the checkpoint and is not there")
+    return {present[name]: ref.sha256 for name, ref in refs.items() if name in present}
 
 
 async def _install(crew: Crew, whole: Whole, plan: Plan, manifests: dict[Participant, str]) -> None:
