@@ -132,7 +132,7 @@ class Calls(Generic[R]):
             case Retire():
                 return await self._retire(call)
             case Forget():
-                return self._forget(call)
+                return await self._forget(call)
             case _:
                 raise AssertionError(call)
 
@@ -180,13 +180,16 @@ class Calls(Generic[R]):
             boot=self.standing.boot, retired=tuple(episode.capture_key for episode in call.episodes)
         )
 
-    def _forget(self, call: Forget) -> Forgotten:
+    async def _forget(self, call: Forget) -> Forgotten:
+        hooks = self.standing.hooks
         self.standing.operations.begin(call)
-        self.standing.hooks.forget(call.rollout_ids)
+        hooks.forget(call.rollout_ids)
         self.standing.admission.marks.forget(call.rollout_ids)
         if call.goodbye:
             self.standing.admission.goodbye()
             self.standing.admission.attendance.end()
+            if not hooks.live():  # a session whose end never arrived is named by nobody
+                await hooks.clear()
         return Forgotten(boot=self.standing.boot, forgotten=call.rollout_ids)
 
     def status(self) -> Status:

@@ -82,7 +82,7 @@ class Hooks(Protocol[R]):
         """These rollouts are finished: free whatever they still hold."""
 
     async def clear(self) -> None:
-        """Another run takes over and nothing is live: free everything that the run before it left."""
+        """A run has said goodbye, or another takes over, and nothing is live: free everything left of it."""
 
     def live(self) -> bool:
         """Whether an episode or a call is under way. Left-over state alone is not live."""
