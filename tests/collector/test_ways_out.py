@@ -14,7 +14,7 @@ from triocollect.collector.setup import Setup
 from triocollect.config import CheckpointConfig
 from triocollect.errors import GivenUpError, StoppedError, TriocollectError, UsageError, reason_of
 from triocollect.events import Note
-from triocollect.transport import Client
+from triocollect.transport import Client, Transport
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 
@@ -43,7 +43,7 @@ async def attempt(place, *, orders=lambda _: None, listener=lambda _: None):
         listener=listener,
         blocking=inline,
         orders=orders,
-        connect=nobody,
+        control=Transport(connect=nobody),
     )
     try:
         await run(setup)

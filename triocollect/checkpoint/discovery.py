@@ -7,12 +7,12 @@ import httpx
 import msgspec
 import trio
 
-from triocollect.checkpoint.line import Line, StrangeError, UnansweredError
+from triocollect.checkpoint.line import ControlClient, Line, StrangeError, UnansweredError
 from triocollect.checkpoint.participants import Participant
 from triocollect.errors import ControlError, UsageError
 from triocollect.protocol.messages import VERSION, Capabilities, Kind, Status
 from triocollect.protocol.refusals import Code
-from triocollect.transport import Connect, Transport
+from triocollect.transport import Transport
 
 PATIENCE_S: Final = 10.0
 CONNECT_S: Final = 10.0
@@ -36,26 +36,18 @@ class Found(msgspec.Struct, frozen=True):
     status: Status
 
 
-def control_client(
-    token: str, transport: httpx.AsyncBaseTransport | None = None, *, connect: Connect | None = None
-) -> httpx.AsyncClient:
+def control_client(token: str, transport: httpx.AsyncBaseTransport | None = None) -> ControlClient:
     """The client of all control calls, with connections of its own, so rows never make them wait.
 
-    The caller's cancel scopes are the only deadlines. `transport` replaces all of HTTP, `connect` only the
-    network below it.
+    `transport` replaces the network.
     """
-    return httpx.AsyncClient(
-        transport=transport
-        or Transport(connect_timeout_s=CONNECT_S, max_reply_bytes=MOST_REPLY_BYTES, connect=connect),
-        headers={"authorization": f"Bearer {token}", "accept-encoding": "identity"},
-        timeout=None,  # noqa: S113  # see above
-        follow_redirects=False,
-        trust_env=False,
+    return ControlClient(
+        token, transport or Transport(connect_timeout_s=CONNECT_S, max_reply_bytes=MOST_REPLY_BYTES)
     )
 
 
 async def discover(
-    client: httpx.AsyncClient, candidates: Iterable[Candidate], *, patience_s: float = PATIENCE_S
+    client: ControlClient, candidates: Iterable[Candidate], *, patience_s: float = PATIENCE_S
 ) -> tuple[Found, ...]:
     """Ask every candidate; those that take part, one per process and instance however often it is named.
 
@@ -141,7 +133,7 @@ class _UntrustingError(Exception):
     """A server does not take our token."""
 
 
-async def _ask(client: httpx.AsyncClient, url: str, patience_s: float) -> Found | None:
+async def _ask(client: ControlClient, url: str, patience_s: float) -> Found | None:
     """What it is and how it stands; None where it takes no part.
 
     Raises ControlError, _UntrustingError, and TooSlowError, from what kept it from answering where that is
@@ -158,7 +150,7 @@ async def _ask(client: httpx.AsyncClient, url: str, patience_s: float) -> Found 
     raise trio.TooSlowError from kept
 
 
-async def _answer(client: httpx.AsyncClient, url: str) -> Found | None:
+async def _answer(client: ControlClient, url: str) -> Found | None:
     line = Line(client, url, url)
     try:
         capabilities = await line.ask("capabilities", None, Capabilities)

@@ -1,6 +1,7 @@
 """One exchange with a control plane: what comes back is an answer, a refusal, or something strange."""
 
-from typing import Final, TypeVar
+from types import TracebackType
+from typing import Final, Self, TypeVar, final
 
 import httpx
 import msgspec
@@ -37,11 +38,43 @@ def is_passing(error: ControlError) -> bool:
     return isinstance(error, UnansweredError) or error.code in _PASSING_CODES
 
 
+@final
+class ControlClient:
+    """Whoever may speak to control planes: the token on every call, no redirect, no proxy, nothing twice.
+
+    The caller's cancel scopes are the only deadlines. Closes the transport at the end of its block.
+    """
+
+    def __init__(self, token: str, transport: httpx.AsyncBaseTransport) -> None:
+        self._transport: Final = transport
+        self._headers: Final = {"authorization": f"Bearer {token}", "accept-encoding": "identity"}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._transport.aclose()
+
+    async def exchange(self, url: str, body: bytes | None) -> tuple[int, bytes]:
+        """GET, or POST with a body of JSON; status and body of the reply. Raises httpx.RequestError."""
+        method, headers = "GET", self._headers
+        if body is not None:
+            method, headers = "POST", {**headers, "content-type": "application/json"}
+        request = httpx.Request(method, url, headers=headers, content=body)
+        response = await self._transport.handle_async_request(request)
+        try:
+            return response.status_code, await response.aread()
+        finally:
+            await response.aclose()
+
+
 @frozen
 class Line:
     """The routes below the base URL `url`; errors name `who`."""
 
-    client: httpx.AsyncClient
+    client: ControlClient
     url: str
     who: str
 
@@ -64,16 +97,11 @@ class Line:
         )
 
     async def _exchange(self, route: str, body: bytes | None) -> tuple[int, bytes]:
-        method = "GET" if body is None else "POST"
-        headers = None if body is None else {"content-type": "application/json"}
         try:
-            response = await self.client.request(
-                method, f"{self.url}{PREFIX}/{route}", content=body, headers=headers
-            )
+            return await self.client.exchange(f"{self.url}{PREFIX}/{route}", body)
         except httpx.RequestError as error:
             why = str(error) or type(error).__name__
             raise UnansweredError(f"{route} brought no answer: {why}", participant=self.who) from error
-        return response.status_code, response.content
 
     def _fault(self, what: str) -> ControlError:
         return ControlError(what, participant=self.who)

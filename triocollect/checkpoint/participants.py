@@ -4,11 +4,10 @@ import math
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeVar
 
-import httpx
 import msgspec
 import trio
 
-from triocollect.checkpoint.line import Line, is_passing
+from triocollect.checkpoint.line import ControlClient, Line, is_passing
 from triocollect.errors import ControlError
 from triocollect.protocol.messages import Answer, Call, Capabilities, Kind, Status
 
@@ -34,7 +33,7 @@ class Participant:
     `restarted` hears, at once, of a reply with another boot than the one before.
     """
 
-    def __init__(self, client: httpx.AsyncClient, url: str, capabilities: Capabilities) -> None:
+    def __init__(self, client: ControlClient, url: str, capabilities: Capabilities) -> None:
         self.url: Final = url
         self.kind: Final[Kind] = capabilities.kind
         self.instance: Final = capabilities.instance

@@ -11,6 +11,7 @@ from attrs import frozen
 from triocollect.checkpoint.directory import Directory, open_directory
 from triocollect.checkpoint.discovery import control_client
 from triocollect.checkpoint.inbox import Inbox
+from triocollect.checkpoint.line import ControlClient
 from triocollect.checkpoint.store import Store
 from triocollect.collector.control_token import control_token
 from triocollect.collector.giving_way import go_on_unless_stopped
@@ -18,7 +19,6 @@ from triocollect.collector.whereto import is_embedded
 from triocollect.config.settings import CheckpointConfig, Config
 from triocollect.errors import StorageError, UsageError
 from triocollect.events import Listener, Note
-from triocollect.transport import Connect
 
 
 @frozen(kw_only=True)
@@ -29,7 +29,7 @@ class LockedDirectory:
     directory: Directory
     store: Store
     token: str
-    client: httpx.AsyncClient
+    client: ControlClient
     inbox: Inbox
 
 
@@ -42,7 +42,7 @@ def open_inbox(config: CheckpointConfig, *, signals: bool) -> Inbox:
 
 @contextlib.asynccontextmanager
 async def lock_directory(
-    config: Config, inbox: Inbox, *, signals: bool, tell: Listener, connect: Connect | None
+    config: Config, inbox: Inbox, *, signals: bool, tell: Listener, control: httpx.AsyncBaseTransport | None
 ) -> AsyncIterator[LockedDirectory]:
     """The directory is ours in this block; with `signals`, which are heard by now, its pid file names us.
 
@@ -67,7 +67,7 @@ async def lock_directory(
             tell(Note(directory.fault, "warning"))
         if signals:
             directory.write_pid()
-        async with control_client(token, connect=connect) as client:
+        async with control_client(token, control) as client:
             yield LockedDirectory(
                 config=checkpoint,
                 directory=directory,

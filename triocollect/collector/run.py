@@ -67,7 +67,7 @@ async def run(setup: Setup) -> Report:
                 inbox,
                 signals=setup.signals,
                 tell=setup.tell,
-                connect=setup.connect,
+                control=setup.control,
             ) as ours:
                 report = await _run(setup, ours, began)
             listening.cancel_scope.cancel()

@@ -1,6 +1,7 @@
 """What a run is made of before it begins: what to collect, and the world that it works in."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
@@ -13,7 +14,10 @@ from triocollect.collector.whereto import Deployment, bring_up
 from triocollect.config.settings import Config
 from triocollect.events import CheckpointEnded, Event, Listener, Note
 from triocollect.protocol.manifests import CheckpointOutcome
-from triocollect.transport import Client, Connect
+from triocollect.transport import Client
+
+if TYPE_CHECKING:
+    import httpx  # which is slow, and only needed with a directory
 
 
 @frozen(kw_only=True)
@@ -21,7 +25,7 @@ class Setup:
     """What a run is set up with. `dispatch`: the caller sends rows itself; `hand_over` waits for the caller.
 
     `orders` gets the inbox of a run with a checkpoint directory, before anything else is done there.
-    `deployment` brings the embedded servers up, `connect` replaces the network of control calls.
+    `deployment` brings the embedded servers up, `control` replaces the network of control calls.
     """
 
     config: Config
@@ -33,7 +37,7 @@ class Setup:
     signals: bool = False  # heard only with a checkpoint directory, and in the main thread
     orders: Callable[[Inbox], None] | None = None
     deployment: Deployment = bring_up
-    connect: Connect | None = None
+    control: "httpx.AsyncBaseTransport | None" = None
     warnings: list[str] = field(factory=list)
     outcomes: list[CheckpointOutcome] = field(factory=list)
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Final, TypeAlias
 
 import trio
@@ -44,9 +45,14 @@ async def look_up(config: Config, transport: Client) -> Routing:
     if config.servers.head_server is not None:
         return await ask_head(config, transport, config.servers.head_server)
     sources = resources_servers(config.servers)
+    return _router(config, _embedded(tuple(sources)))
+
+
+@cache
+def _embedded(sources: tuple[str, ...]) -> GymConfig:
+    """The servers that an embedded deployment may have, the same for every run of this process."""
     places = dict.fromkeys((ENVIRONMENT, AGENT, MODEL, *sources), _NOT_YET)
-    head = head_yaml(sources, places)
-    return _router(config, parse_config(head, environ={}, origin="embedded deployment"))
+    return parse_config(head_yaml(sources, places), environ={}, origin="embedded deployment")
 
 
 def is_embedded(config: Config) -> bool:

@@ -37,6 +37,8 @@ MODEL: Final = "policy_model"
 INFERENCE: Final = "inference"
 _TAKEN: Final = (ENVIRONMENT, AGENT, MODEL, INFERENCE, "head_server")
 
+_DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # libyaml may be missing
+
 
 class Address(NamedTuple):
     """Where a process listens."""
@@ -168,7 +170,7 @@ def head_yaml(sources: Iterable[str] = SOURCES, addresses: Mapping[str, Address]
         }
     if ENVIRONMENT in at:
         tree["head_server"] = {"host": at[ENVIRONMENT].host, "port": at[ENVIRONMENT].port}
-    text: str = yaml.safe_dump(tree, sort_keys=False)
+    text: str = yaml.dump(tree, Dumper=_DUMPER, sort_keys=False)
     return text
 
 

@@ -1,8 +1,11 @@
-"""How one server asks another: one httpx client per callee, no deadline of its own, no cookie jar."""
+"""How one server asks another: one transport of httpx per callee, no deadline of its own, no cookie jar.
+
+Each request goes once, as it is: no client of httpx stands around the transport, as redirects, proxies,
+cookies and authentication are none of a peer's business, and cost more than the exchange.
+"""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final, TypeAlias
 
 import httpx
@@ -45,18 +48,14 @@ class PeerReply(msgspec.Struct, frozen=True):
 class Peer:
     """Another server, by the name that messages call it by.
 
-    Cookies are the caller's to keep: one client serves all episodes, and a jar would mix their sessions.
+    Cookies are the caller's to keep: one peer serves all episodes, and a jar would mix their sessions. A call
+    may last for hours; whoever cannot wait cancels.
     """
 
     def __init__(self, name: str, base_url: str, connect: Connect) -> None:
         self.name: Final = name
-        self._client: Final = httpx.AsyncClient(
-            base_url=base_url,
-            transport=connect(base_url),
-            trust_env=False,
-            timeout=None,  # noqa: S113  # a policy call may last hours; whoever cannot wait cancels
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-        )
+        self._base_url: Final = base_url.rstrip("/")
+        self._transport: Final = connect(base_url)
 
     async def ask(self, path: str, body: bytes, headers: Mapping[str, str]) -> PeerReply:
         """POST, any status. Raises PeerError where no whole answer came."""
@@ -87,11 +86,14 @@ class Peer:
         """Try for HOLD_S to reach a peer that takes no connection: nothing was sent to it."""
         deadline = trio.current_time() + HOLD_S
         while True:
-            request = self._client.build_request(
-                "POST", path, content=body, headers={"content-type": "application/json", **headers}
+            request = httpx.Request(
+                "POST",
+                f"{self._base_url}{path}",
+                content=body,
+                headers={"content-type": "application/json", **headers},
             )
             try:
-                return await self._client.send(request, stream=True)
+                return await self._transport.handle_async_request(request)
             except httpx.ConnectError as error:
                 if trio.current_time() >= deadline:
                     raise _no_answer(self.name, error) from error
@@ -101,7 +103,7 @@ class Peer:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        await self._transport.aclose()
 
 
 async def lost(name: str, error: Exception) -> PeerError:
