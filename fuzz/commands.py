@@ -36,6 +36,11 @@ COMMANDS: Final = {
         "harm every file that a run reads, and hold what it makes of it against an oracle that reads bytes",
         100.0,
     ),
+    "sim": Command(
+        "fuzz.simulation.explore:explore",
+        "whole runs in simulated time, with faults of network, disk and processes",
+        55.0,
+    ),
     "mutants": Command(
         "fuzz.mutants.run:explore",
         "plant flaws in the package and see that the short profile names each",

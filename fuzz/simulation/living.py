@@ -1,248 +1,244 @@
-"""Live a story in one process and in simulated time, and ask the oracle all along.
+"""One life: the collector as a process of a simulated machine, and what happens to it.
 
-A death is a photograph: what is on disk at that instant is what the next life finds, and nothing that happens
-afterwards in the dead one counts.
+Whoever dies does nothing any more from that instant on: no file changes, nothing is sent, and what it tells
+is not heard.
 """
 
 import contextlib
-import json
-import os
-import random
-import shutil
 import signal
+import socket
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import trio
-import trio.testing
 
-from fuzz.simulation.network import Network, Request, Watch
-from fuzz.simulation.oracle import Oracle
-from fuzz.simulation.servers import CAPTURED, UNCAPTURED, Servers, inline
-from fuzz.simulation.story import UNDISTURBED, Life, Moment, Story
+from fuzz.invariants import broken, holds
+from fuzz.simulation.calls import Calls
+from fuzz.simulation.files import OWNER, fails_with, name_of
+from fuzz.simulation.network import Request
+from fuzz.simulation.servers import inline
+from fuzz.simulation.sockets import open_to
+from fuzz.simulation.story import Death, Life, Moment
+from fuzz.simulation.world import GRACE_S, World
 from triocollect.checkpoint.signals import hear
 from triocollect.collector.run import run
 from triocollect.collector.setup import Setup
-from triocollect.config.settings import CheckpointConfig, Config, DispatchConfig, InputConfig, OutputConfig
-from triocollect.deployment.plan import agent_of
 from triocollect.errors import StoppedError, TriocollectError, reason_of
+from triocollect.events import CheckpointEnded, CheckpointStarted, Event, Note, RowSent
+from triocollect.report.run_report import Report
 from triocollect.transport import Client
 
-GRACE_S = 30.0
-CHECKPOINT_S = 20.0
 SLACK_S = 20.0  # to the end of a run whose grace is over
 LONGEST_S = 6 * 3600.0  # a life that lasts longer hangs
+LEAP_S = 600.0
 NUMBERS = {"USR1": signal.SIGUSR1, "TERM": signal.SIGTERM, "INT": signal.SIGINT}
 
 
-class World:
-    """What outlives a life: the disk, and the oracle's memory."""
-
-    def __init__(self, root: Path, story: Story):
-        self.root, self.story = root, story
-        self.folder = root / "folder"
-        (self.folder / "effects").mkdir(parents=True)
-        write_rows(self.folder / "in.jsonl", story)
-        self.oracle = Oracle(self.folder, story.rows, mixed=story.mixed)
-
-    def photograph(self):
-        shutil.copytree(self.folder, self.root / "photograph")
-
-    def develop(self):
-        """The disk is as it was on the photograph."""
-        shutil.rmtree(self.folder)
-        (self.root / "photograph").rename(self.folder)
-
-    def harm(self, life: Life):
-        """Zeros, as a power cut leaves them."""
-        checkpoints = self.folder / "checkpoints"
-        named = {
-            "LATEST": lambda: checkpoints / "LATEST",
-            "newest": lambda: max(checkpoints.glob("ckpt-*/collection.json"), default=checkpoints / "none"),
-            "lock": lambda: checkpoints / "collector.lock",
-        }
-        if life.harm is not None and (path := named[life.harm]()).exists():
-            path.write_bytes(bytes(path.stat().st_size))
-            self.oracle.harmed()
-
-    def config(self, life: Life) -> Config:
-        return Config(
-            input=InputConfig(path=self.folder / "in.jsonl", limit=life.limit),
-            output=OutputConfig(
-                path=self.folder / "out.jsonl",
-                resume="never" if life.fresh else "auto",
-                overwrite=life.fresh,
-                accept_drift=frozenset({"limit"}),
-            ),
-            dispatch=DispatchConfig(
-                concurrency=life.concurrency or self.story.concurrency, row_timeout_s=900.0
-            ),
-            checkpoint=CheckpointConfig(
-                dir=self.folder / "checkpoints",
-                every_s=life.every_s,
-                timeout_s=CHECKPOINT_S,
-                grace_s=GRACE_S,
-            ),
-        )
-
-
-def write_rows(path: Path, story: Story) -> None:
-    tools = [{"type": "function", "name": name} for name in ("increment", "decrement", "get_value")]
-    with path.open("w") as file:
-        for number in range(story.rows):
-            source = UNCAPTURED if story.mixed and number % 2 else CAPTURED
-            row = {
-                "responses_create_params": {
-                    "input": f"Add {number + 1}, then 40, then report the value.",
-                    "tools": tools,
-                },
-                "expected_change": number + 41,
-                "agent_ref": {"name": agent_of(source)},
-            }
-            file.write(json.dumps(row) + "\n")
-
-
 class Living:
-    """One life."""
+    """One life. It is the collector's process, too."""
+
+    name = "collector"
 
     def __init__(self, world: World, life: Life):
         self.world, self.life, self.oracle = world, life, world.oracle
         self.dead = False
         self.passed: Counter[str] = Counter()
-        self.coming: dict[Moment, list[Callable[[], None]]] = defaultdict(list)
+        self.coming: dict[Moment, list[Callable[[str], None]]] = defaultdict(list)
+        self.struck: list[tuple[str, str]] = []
+        self.outcome = "dead"
+        self.report: Report | None = None
         self.inbox = None
         self.kept: set[int] = set()  # signals that came before anybody listened, each kind once
         self.told_at: float | None = None
         self.whole = trio.CancelScope()
-        story = world.story
-        watch = Watch(self._unless_dead(self.oracle.arrives), self._answered)
-        self.network = Network(watch, story.latency_ms / 1000, story.control_ms / 1000, life.faults)
-        self.servers = Servers(self.network, world.folder / "effects", story)
+        self.servers = world.standing or world.servers()
+        self._streams: list[trio.SocketStream] = []
+        self._happening: trio.Nursery | None = None
 
-    def _unless_dead(self, tell):
-        return lambda what: None if self.dead else tell(what)
+    # -- what is heard of it --------------------------------------------------------------------------------
 
-    def synced(self, _descriptor):
-        """In place of os.fsync."""
-        self._pass("syncs")
-
-    def _answered(self, request: Request):
+    def arrives(self, request: Request) -> None:
         if not self.dead:
-            self.oracle.answers(request)
-        if request.door in {"peer", "control"}:
-            self._pass("answers" if request.door == "peer" else "controls")
+            self.oracle.arrives(request)
 
-    def _pass(self, what: str):
+    def answers(self, request: Request, *, heard: bool) -> None:
+        if not self.dead:
+            self.oracle.answers(request, heard=heard)
+        if request.door in {"peer", "control"}:
+            self._pass("answers" if request.door == "peer" else "controls", f"{request.host} {request.kind}")
+
+    def strikes(self, kind: str, place: str) -> None:
+        self.struck.append((kind, place))
+
+    def changes(self, owner, operation: str, what: object) -> None:
+        """Of files, by whomever."""
+        kinds = ("files", "syncs") if operation == "fsync" else ("files",)
+        for kind in kinds:
+            if self._is_due(kind):
+                self._pass(kind, f"{owner.name} {operation} {name_of(what)}")
+            else:
+                self.passed[kind] += 1
+        self.oracle.changes(owner.name, operation, what)
+        for trouble in self.life.disk:
+            is_now = trouble.nth <= self.passed["files"] < trouble.nth + trouble.count
+            if is_now and (error := fails_with(operation, trouble.what)) is not None:
+                self.strikes(trouble.what, f"{owner.name} {operation} {name_of(what)}")
+                raise error
+
+    def listen(self, event: Event) -> None:
+        if self.dead:
+            return
+        match event:
+            case CheckpointStarted(operation=operation, why=why):
+                self.oracle.checkpoint_begins(operation, goes_on=why != "stop")
+            case CheckpointEnded(outcome=outcome):
+                self.oracle.checkpoint_ends(outcome)
+            case RowSent(key=key):
+                self.oracle.row_begins(key.task, key.rollout)
+            case Note(text=text):
+                self.oracle.notes.append(text)
+            case _:
+                pass
+
+    # -- what happens to it ---------------------------------------------------------------------------------
+
+    def _is_due(self, what: str) -> bool:
+        return Moment(self.passed[what] + 1, what) in self.coming
+
+    def _pass(self, what: str, where: str) -> None:
         self.passed[what] += 1
         for act in self.coming.pop(Moment(self.passed[what], what), ()):
-            act()
+            act(where)
 
-    def die(self):
+    def die(self, death: Death, where: str) -> None:
+        if self.dead:
+            return
+        self.strikes(f"death of {death.of}", where)
+        self.dead = True
+        for stream in self._streams:
+            with contextlib.suppress(OSError):
+                stream.socket.shutdown(socket.SHUT_RDWR)
+        if death.of != "collector" or self.world.standing is None:
+            self.servers.die()
+            self.world.standing = None
+        self.whole.cancel()
+
+    def _fall(self, server: str, where: str) -> None:
+        if not self.dead and self.servers.restart(server):
+            self.strikes(f"death of {server}", where)
+
+    def _hear(self, what: str, where: str) -> None:
+        if self.dead:
+            return
+        self.strikes(what, where)
+        if what == "ASK":
+            if self.inbox is not None:
+                self._happening.start_soon(self._ask)
+            return
+        if what != "USR1" and self.told_at is None:
+            self.told_at = trio.current_time()
+        if self.inbox is not None:
+            hear(self.inbox, NUMBERS[what])
+        elif what != "USR1":  # which is ignored that early
+            self.kept.add(NUMBERS[what])
+
+    async def _ask(self) -> None:
+        taken = await self.inbox.ask()
         if not self.dead:
-            self.world.photograph()
-            self.dead = self.network.down = True
-            self.whole.cancel()
+            self.oracle.kept.asker_hears(taken.outcome)
 
-    async def live(self):
+    def _leap(self, where: str) -> None:
+        self.strikes("the machine slept", where)
+        self.world.clock.jump(LEAP_S)
+        if self.told_at is not None:
+            self.told_at += LEAP_S
+
+    # -- its course -----------------------------------------------------------------------------------------
+
+    async def connect(self, host, _port, _tls):
+        """The network of rows."""
+        if self.dead:
+            raise ConnectionRefusedError(host)
+        ours, theirs = await open_to(self.world.network, host)
+        self._streams.append(theirs)
+        return ours
+
+    async def live(self) -> Report | None:
         """To its end, whatever that is."""
-        transport = Client(connect=self.network.connect)
+        OWNER.set(self)
+        transport = Client(connect=self.connect)
         setup = Setup(
             config=self.world.config(self.life),
             transport=transport,
-            listener=self._unless_dead(self.oracle.listen),
-            blocking=inline,
+            listener=self.listen,
+            blocking=self._blocking,
             orders=self._meet,
             deployment=self.servers.bring_up,
-            connect=self.network.connect,
+            control=Calls(self.world.network, lambda: self.dead),
         )
-        report = fault = None
+        fault = None
         try:
             with self.whole, trio.fail_after(LONGEST_S):
-                async with trio.open_nursery() as happening:
-                    self._start(happening)
-                    report = await run(setup)
+                async with trio.open_nursery() as self._happening:
+                    self._plan_all()
+                    self.report = await run(setup)
                     ended = trio.current_time()
-                    happening.cancel_scope.cancel()
+                    self._happening.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             fault = reason_of(group)
-        except TriocollectError as error:
+        except (TriocollectError, trio.TooSlowError) as error:
             fault = error
         finally:
             with trio.CancelScope(shield=True):
                 await transport.aclose()
         if self.dead:
-            self.world.develop()
+            self.report = None
         elif fault is not None:
-            stopped = isinstance(fault, StoppedError) and self.told_at is not None
-            if not (stopped or (isinstance(fault, TriocollectError) and self.life.is_disturbed)):
-                raise fault
-            self.oracle.notes.append(str(fault))
-        elif self.told_at is not None:
-            assert ended - self.told_at <= GRACE_S + SLACK_S, "the run outlasted its grace"
-        self.oracle.end(report)
-        return report
+            self._judge(fault)
+        else:
+            assert self.report is not None
+            self.outcome = self.report.ending
+            if self.told_at is not None:
+                holds(14, ended - self.told_at <= GRACE_S + SLACK_S, "the run outlasted its grace")
+        return self.report
 
-    def _meet(self, inbox):
+    def _judge(self, fault: BaseException) -> None:
+        self.outcome = type(fault).__name__
+        if isinstance(fault, trio.TooSlowError):
+            broken(14 if self.told_at is not None else 15, "the run hangs")
+        stopped = isinstance(fault, StoppedError) and self.told_at is not None
+        if not (stopped or (isinstance(fault, TriocollectError) and self.life.is_disturbed)):
+            raise fault
+        self.oracle.notes.append(str(fault))
+
+    async def _blocking(self, work):
+        if self.life.slow_ms:
+            await trio.sleep(self.life.slow_ms / 1000)
+        return await inline(work)
+
+    def _meet(self, inbox) -> None:
         self.inbox = inbox
         for number in sorted(self.kept):
             hear(inbox, number)
 
-    def _start(self, happening):
-        for one in self.life.signals:
-            self._plan(happening, one.when, partial(self._hear, one))
-        for fall in self.life.falls:
-            self._plan(happening, fall.when, partial(self.servers.restart, fall.server))
-        if self.life.death is not None:
-            self._plan(happening, self.life.death, self.die)
+    def _plan_all(self) -> None:
+        life = self.life
+        for one in life.signals:
+            self._plan(one.when, partial(self._hear, one.what))
+        for fall in life.falls:
+            self._plan(fall.when, partial(self._fall, fall.server))
+        if life.leap is not None:
+            self._plan(life.leap, self._leap)
+        if life.death is not None:
+            self._plan(life.death.when, partial(self.die, life.death))
 
-    def _plan(self, happening, when: Moment, act):
+    def _plan(self, when: Moment, act: Callable[[str], None]) -> None:
         if when.of == "ms":
-            happening.start_soon(self._after, when.at / 1000, act)
+            self._happening.start_soon(self._after, when.at, act)
         else:
-            self.coming[when].append(act)
+            self.coming[when].append(lambda where: act(f"{when.of} {when.at}: {where}"))
 
-    async def _after(self, seconds, act):
-        await trio.sleep(seconds)
-        act()
-
-    def _hear(self, one):
-        number = NUMBERS[one.what]
-        if one.what != "USR1" and self.told_at is None:
-            self.told_at = trio.current_time()
-        if self.inbox is not None:
-            hear(self.inbox, number)
-        elif one.what != "USR1":  # which is ignored that early
-            self.kept.add(number)
-
-
-@contextlib.contextmanager
-def simulated(living: Living):
-    """Nothing of a life depends on this machine: its disk's syncs are ours, and so are the dice."""
-    dice = random.Random(living.oracle.life_number)  # no id is drawn in two lives
-    before = os.fsync, os.urandom
-    os.fsync, os.urandom = living.synced, dice.randbytes
-    try:
-        yield
-    finally:
-        os.fsync, os.urandom = before
-
-
-def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  # only how many
-
-
-def live(root: Path, story: Story) -> Oracle:
-    """Live it and return the oracle, which has no more questions. Raises AssertionError."""
-    world, open_before = World(root, story), open_files()
-    for life in (*story.lives, UNDISTURBED):
-        clock = trio.testing.MockClock(autojump_threshold=0)
-        world.harm(life)
-        living = Living(world, life)
-        world.oracle.begin(living.servers, life)
-        with simulated(living):
-            report = trio.run(living.live, clock=clock, instruments=[world.oracle.instrument])
-    world.oracle.finish(report)
-    assert open_files() == open_before, "something is left open"
-    return world.oracle
+    async def _after(self, ms: int, act: Callable[[str], None]) -> None:
+        await trio.sleep(ms / 1000)
+        act(f"{ms} ms")

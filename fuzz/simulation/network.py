@@ -1,36 +1,26 @@
-"""HTTP/1.1 between processes of one simulated machine: the real clients over socket pairs, no port anywhere.
+"""Requests between processes of one simulated machine, as ASGI has them: who hears what, and what goes wrong.
 
-What can go wrong on the way is decided by `Fault`s: the nth request through a door never arrives, is answered
-into nowhere, or is carried out by a server that never notices that its caller has given up; or what was done
-is answered with nonsense, or with an answer that was another process's. A rollout may also be answered with
-a failure, or with the wish that nothing be written.
+How requests get here is no concern of this: over sockets (`sockets.py`), or from client to application
+without any (`calls.py`). What can go wrong on the way is decided by a story's `Fault`s.
 """
 
-import contextlib
 import random
 import re
-import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Literal, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import trio
-from attrs import define, field, frozen
+from attrs import define, field
 
-Door = Literal["run", "control", "peer", "other"]
-How = Literal["never arrives", "reply lost", "unnoticed", "nonsense", "another's", "fails", "unwritten"]
-INSTEAD = {"fails": b'{"_ng_failure_class":"judge_invalid"}', "unwritten": b'{"_ng_no_persist":true}'}
-PREFIX = "/checkpoint/v1/"
-OK = 200
+from fuzz.simulation.story import Door, Fault, How
 
-
-@frozen
-class Fault:
-    """What happens to the `nth` request (from 1) through a door."""
-
-    door: Door
-    nth: int
-    how: How
+INSTEAD: Final = {"fails": b'{"_ng_failure_class":"judge_invalid"}', "unwritten": b'{"_ng_no_persist":true}'}
+PREFIX: Final = "/checkpoint/v1/"
+OK: Final = 200
+LATE_S: Final = 40.0
+AGAIN_S: Final = 3.0  # from a request to the same once more
+Headers = tuple[tuple[bytes, bytes], ...]
 
 
 @define
@@ -40,10 +30,11 @@ class Request:
     host: str
     method: str
     path: str
-    headers: tuple[tuple[bytes, bytes], ...]
+    headers: Headers
     body: bytes
     status: int | None = None
     reply: bytes = b""
+    reply_headers: Headers = ()
 
     @property
     def door(self) -> Door:
@@ -53,19 +44,68 @@ class Request:
             return "run"
         return "other" if self.method == "GET" or self.path == "/aggregate_metrics" else "peer"
 
+    @property
+    def kind(self) -> str:
+        """What it asks for, without names of rollouts."""
+        return self.path.removeprefix(PREFIX) if not self.path.startswith("/ng-rollout") else "/responses"
+
     def header(self, name: bytes) -> bytes | None:
         return next((value for key, value in self.headers if key == name), None)
 
 
-class Watch(NamedTuple):
-    """Who looks on: a request arrives, its answer is on its way back."""
+class Watch(Protocol):
+    """Who looks on."""
 
-    arrives: Callable[[Request], None]
-    answered: Callable[[Request], None]
+    def arrives(self, request: Request) -> None:
+        """At a server."""
+
+    def answers(self, request: Request, *, heard: bool) -> None:
+        """The answer is on its way back; nobody will hear it, or its caller may."""
+
+    def strikes(self, kind: str, place: str) -> None:
+        """Something goes wrong."""
 
 
-Application = Callable[..., Awaitable[None]]
-Accept = Callable[[trio.SocketStream], None]
+class Head(NamedTuple):
+    """The beginning of an answer."""
+
+    status: int
+    headers: Headers
+
+
+class Caller(Protocol):
+    """Who waits for an answer."""
+
+    async def hear(self, head: Head | None, body: bytes, *, more: bool) -> None:
+        """A piece of the answer; the first one comes with the head."""
+
+    async def hung_up(self) -> None:
+        """Returns when nobody waits any more."""
+
+    async def cut(self) -> None:
+        """The connection breaks."""
+
+
+class Nobody:
+    """The caller of what is heard by nobody, and who is never noticed to be gone."""
+
+    async def hear(self, head: Head | None, body: bytes, *, more: bool) -> None:
+        pass
+
+    async def hung_up(self) -> None:
+        await trio.sleep_forever()
+
+    async def cut(self) -> None:
+        pass
+
+
+class Host(Protocol):
+    """A server process: what it serves, and how work is begun that ends with it."""
+
+    app: Callable[..., Awaitable[None]]
+
+    def start(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
+        """Raises RuntimeError where it has ended."""
 
 
 @define
@@ -75,85 +115,81 @@ class Network:
     watch: Watch
     latency_s: float
     control_s: float
-    faults: frozenset[Fault] = frozenset()
-    hosts: dict[str, Accept] = field(factory=dict)
-    down: bool = False  # the machine has no power
+    dice: random.Random
+    faults: tuple[Fault, ...] = ()
+    hosts: dict[str, Host] = field(factory=dict)
     _passed: Counter[Door] = field(factory=Counter)
-    _dice: random.Random = field(factory=lambda: random.Random(1))
 
-    async def connect(self, host: str, port: int, tls: bool) -> trio.SocketStream:  # noqa: FBT001  # see Connect
-        await trio.lowlevel.checkpoint()
-        if self.down or (accept := self.hosts.get(host)) is None:
-            raise ConnectionRefusedError(host)
-        ours, theirs = (trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in socket.socketpair())
-        try:
-            accept(theirs)
-        except RuntimeError:  # the nursery of a process that just ended takes nobody in
-            await trio.aclose_forcefully(ours)
-            await trio.aclose_forcefully(theirs)
-            raise ConnectionRefusedError(host) from None
-        return ours
+    def begin(self, watch: Watch, faults: tuple[Fault, ...]) -> None:
+        """Another life."""
+        self.watch, self.faults = watch, faults
+        self._passed.clear()
 
-    def fault(self, request: Request) -> How | None:
+    def _fault(self, request: Request) -> How | None:
         """What happens to this request, which is the next through its door."""
-        self._passed[request.door] += 1
-        nth = self._passed[request.door]
-        found = (one.how for one in self.faults if (one.door, one.nth) == (request.door, nth))
-        return next(found, None)
+        door = request.door
+        self._passed[door] += 1
+        nth = self._passed[door]
+        how = next((one.how for one in self.faults if one.nth == nth and one.door == door), None)
+        if how is not None:
+            self.watch.strikes(how, f"{door} {nth} {request.kind}")
+        return how
 
     async def travel(self, request: Request) -> None:
         """One way."""
         longest = self.control_s if request.door == "control" else self.latency_s
-        await trio.sleep(round(longest * self._dice.random(), 3))
+        if longest:
+            await trio.sleep(round(longest * self.dice.random(), 3))
 
-    async def serve(self, app: Application, host: str, stream: trio.SocketStream) -> None:
-        """The requests of one connection, one after the other."""
-        data = b""
-        with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            async with stream:
-                while True:
-                    while (end := data.find(b"\r\n\r\n")) < 0:
-                        if not (more := await stream.receive_some()):
-                            return
-                        data += more
-                    head, data = data[:end], data[end + 4 :]
-                    length = _length(head)
-                    while len(data) < length:
-                        if not (more := await stream.receive_some()):
-                            return
-                        data += more
-                    request, data = _request(host, head, data[:length]), data[length:]
-                    if not await self._carry(app, request, stream):
-                        return
-
-    async def _carry(self, app: Application, request: Request, stream: trio.SocketStream) -> bool:
-        how = self.fault(request)
+    async def carry(self, host: Host, request: Request, caller: Caller) -> bool:
+        """To the application and back; whether the connection may be used again."""
+        how = self._fault(request)
         await self.travel(request)
-        if how == "never arrives":
+        if how in {"never arrives", "hangs"}:
+            if how == "hangs":
+                await caller.hung_up()
             return False
-        exchange = _Exchange(request, stream, self)
+        if how in {"gateway", "gateway after"}:
+            head = Head(503 if how == "gateway" else 504, ((b"content-length", b"10"),))
+            await caller.hear(head, b"try later\n", more=False)
+            if how == "gateway":
+                return True
+        if how == "late":
+            await trio.sleep(LATE_S)
+        if how == "twice":
+            host.start(self._again, host, request)
         if how == "unnoticed":
-            exchange.mute = True
-            await stream.aclose()
+            await caller.cut()
+        exchange = _Exchange(request, Nobody() if how in {"unnoticed", "gateway after"} else caller, self)
         exchange.lost = how == "reply lost"
-        exchange.instead = INSTEAD.get(how)
-        exchange.lie = _LIES.get(how)
+        exchange.instead = INSTEAD.get(how or "")
+        exchange.lie = _LIES.get(how or "")
         self.watch.arrives(request)
-        await app(exchange.scope(), exchange.receive, exchange.send)
-        return exchange.whole and not (exchange.mute or exchange.lost)
+        await host.app(exchange.scope(), exchange.receive, exchange.send)
+        return exchange.whole and not exchange.is_heard_by_nobody
+
+    async def _again(self, host: Host, request: Request) -> None:
+        await trio.sleep(AGAIN_S)
+        once_more = Request(request.host, request.method, request.path, request.headers, request.body)
+        exchange = _Exchange(once_more, Nobody(), self)
+        self.watch.arrives(once_more)
+        await host.app(exchange.scope(), exchange.receive, exchange.send)
 
 
 class _Exchange:
     """One request at one application, as ASGI has it."""
 
-    def __init__(self, request: Request, stream: trio.SocketStream, network: Network):
-        self.request, self.stream, self.network = request, stream, network
-        self.mute = self.lost = self.whole = False
+    def __init__(self, request: Request, caller: Caller, network: Network):
+        self.request, self.caller, self.network = request, caller, network
+        self.lost = self.whole = False
         self.instead: bytes | None = None  # of the reply of an episode that has ended
         self.lie = None
         self._heard = False
-        self._head = b""
-        self._chunked = False
+        self._head: Head | None = None
+
+    @property
+    def is_heard_by_nobody(self):
+        return self.lost or isinstance(self.caller, Nobody)
 
     def scope(self):
         return {
@@ -175,24 +211,20 @@ class _Exchange:
         if not self._heard:
             self._heard = True
             return {"type": "http.request", "body": self.request.body, "more_body": False}
-        if self.mute or self.whole:
+        if self.whole:
             await trio.sleep_forever()
-        with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            assert not await self.stream.receive_some(), "nobody sends a second request before the answer"
+        await self.caller.hung_up()
         return {"type": "http.disconnect"}
 
     def _begin(self, message):
         self.request.status = message["status"]
-        headers = list(message.get("headers", ()))
+        headers = tuple((bytes(name), bytes(value)) for name, value in message.get("headers", ()))
         if message["status"] != OK:
             self.instead = None
         elif self.instead is not None:
-            headers = [(b"content-length", b"%d" % len(self.instead))]
-        self._chunked = all(name.lower() != b"content-length" for name, _ in headers)
-        if self._chunked:
-            headers.append((b"transfer-encoding", b"chunked"))
-        lines = b"".join(b"%b: %b\r\n" % (bytes(name), bytes(value)) for name, value in headers)
-        self._head = b"HTTP/1.1 %d x\r\n%b\r\n" % (message["status"], lines)
+            headers = ((b"content-length", b"%d" % len(self.instead)),)
+        self.request.reply_headers = headers
+        self._head = Head(message["status"], headers)
 
     async def send(self, message):
         if message["type"] == "http.response.start":
@@ -206,34 +238,16 @@ class _Exchange:
         self.request.reply += body
         if self.lie is not None and self.request.status == OK:
             body = self.lie(body)  # the length stays
-        if self._head:
-            self.network.watch.answered(self.request)
+        if self._head is not None:
+            self.network.watch.answers(self.request, heard=not self.is_heard_by_nobody)
             await self.network.travel(self.request)
-        if self._chunked:
-            body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + (b"" if more else b"0\r\n\r\n")
-        data, self._head = self._head + body, b""
+        head, self._head = self._head, None
         self.whole = not more
-        if data and not (self.mute or self.lost):
-            with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-                await self.stream.send_all(data)
+        if not self.lost:
+            await self.caller.hear(head, body, more=more)
 
 
 _LIES = {
     "nonsense": lambda body: b"?" * len(body),
     "another's": lambda body: re.sub(rb'"boot":"[^"]*"', lambda found: found[0][:8] + b"?" * 16 + b'"', body),
 }
-
-
-def _request(host: str, head: bytes, body: bytes) -> Request:
-    first, *lines = head.split(b"\r\n")
-    method, path, _ = first.decode().split(" ")
-    headers = tuple((name.lower(), value.strip()) for name, value in (line.split(b":", 1) for line in lines))
-    return Request(host, method, path, headers, body)
-
-
-def _length(head: bytes) -> int:
-    for line in head.split(b"\r\n")[1:]:
-        name, value = line.split(b":", 1)
-        if name.lower() == b"content-length":
-            return int(value)
-    return 0

@@ -1,9 +1,14 @@
 """The real servers of an embedded deployment as processes of one machine, any of which may die."""
 
+import contextvars
+import functools
+
 import msgspec
 import trio
 from attrs import evolve
 
+from fuzz.simulation.calls import Calls
+from fuzz.simulation.files import OWNER
 from fuzz.simulation.network import Network
 from triocollect.config.settings import ServersConfig
 from triocollect.deployment.plan import Address, Plan, plan_for, settings_of
@@ -12,7 +17,6 @@ from triocollect.servers.environment import app as environment
 from triocollect.servers.inference import app as inference
 from triocollect.servers.model import app as model
 from triocollect.servers.resources import app as resources
-from triocollect.transport import Transport
 
 CAPTURED, UNCAPTURED = "counter", "numeric"  # the names of two resources servers, both counters
 KINDS = {
@@ -33,9 +37,7 @@ class Process:
 
     def __init__(self, name, settings, kind, network: Network):
         self.name, self.host, self._network = name, host_of(name), network
-        self._transports: list[Transport] = []
-        self._dead = False
-        self.stands = False
+        self.dead = self.stands = False
         if kind == "resources":
             app = resources.build_app(msgspec.json.decode(settings, type=resources.ResourcesSettings))
         elif kind == "inference":
@@ -55,19 +57,24 @@ class Process:
         return self.app.user_middleware[0].kwargs["hooks"] if self.app.user_middleware else None
 
     async def run(self, task_status=trio.TASK_STATUS_IGNORED):
+        """Until it dies, or whoever owns it ends."""
+        OWNER.set(self)
+        self._context = contextvars.copy_context()
         try:
             async with trio.open_nursery() as self._tasks:
                 self._tasks.start_soon(self._lifespan, task_status)
         finally:
-            self._dead = True
-            if self._network.hosts.get(self.host) == self._accept:
+            self.dead, self.stands = True, False
+            if self._network.hosts.get(self.host) is self:
                 del self._network.hosts[self.host]
-            with trio.CancelScope(shield=True):  # a cancelled close would leave the next ones open
-                for transport in self._transports:
-                    await transport.aclose()
+
+    def start(self, work, *args):
+        """Work that ends with it, whoever began it. Raises RuntimeError."""
+        self._context.run(self._tasks.start_soon, work, *args)
 
     def die(self):
-        self._dead, self.stands = True, False
+        """At once."""
+        self.dead, self.stands = True, False
         self._tasks.cancel_scope.cancel()
 
     async def _lifespan(self, task_status):
@@ -81,57 +88,54 @@ class Process:
         async def send(message):
             if message["type"] != "lifespan.startup.complete":
                 return  # it was killed, and says so
-            self._network.hosts[self.host] = self._accept
+            self._network.hosts[self.host] = self
             self.stands = True
             task_status.started()
 
         await self.app({"type": "lifespan", "asgi": {"version": "3.0"}}, receive, send)
 
-    def _accept(self, stream):
-        self._tasks.start_soon(self._network.serve, self.app, self.host, stream)
-
     def _reach(self, _base_url):
-        transport = Transport(connect=self._connect)
-        self._transports.append(transport)
-        return transport
-
-    async def _connect(self, host, port, tls):
-        if self._dead:
-            raise ConnectionRefusedError("dead processes do not speak")
-        return await self._network.connect(host, port, tls)
+        return Calls(self._network, lambda: self.dead)
 
 
 class Servers:
     """A deployment for rows of the counter."""
 
-    def __init__(self, network: Network, effects_dir, story):
-        self._network, self._effects_dir = network, effects_dir
-        self._rate, self._sources = story.tokens_per_s, [CAPTURED, UNCAPTURED] if story.mixed else [CAPTURED]
+    def __init__(self, network: Network, checkpoints, effects_dir, story):
+        self._network = network
+        self._sources = [CAPTURED, UNCAPTURED] if story.mixed else [CAPTURED]
         self.processes: dict[str, Process] = {}
-        self._plan: Plan | None = None
         self._services: trio.Nursery | None = None
+        self._effects_dir = effects_dir
+        self._plan: Plan = evolve(
+            plan_for(self._sources, ServersConfig()),
+            checkpoint_dir=checkpoints,
+            effects_dir=effects_dir,
+            tokens_per_s=story.tokens_per_s,
+        )
 
-    async def bring_up(self, config, _rows, services, control_token):
+    async def bring_up(self, _config, _rows, services, control_token):
         """See `whereto.Deployment`."""
         self._services = services
-        self._plan = evolve(
-            plan_for(self._sources, ServersConfig()),
-            checkpoint_dir=config.checkpoint.dir.absolute(),
-            control_token=control_token,
-            effects_dir=self._effects_dir,
-            tokens_per_s=self._rate,
-        )
+        self._plan = evolve(self._plan, control_token=control_token)
         for process in self._plan.processes:
             await services.start(self._new(process).run)
         return "http://environment:80"
 
     def restart(self, name):
-        """The process dies, and another one takes its place at once."""
+        """The process dies, and another one takes its place at once; whether there was one."""
         if (running := self.processes.get(name)) is None or not running.stands:
-            return
+            return False
         running.die()
         process = next(one for one in self._plan.processes if one.name == name)
         self._services.start_soon(self._new(process).run)
+        return True
+
+    def die(self):
+        """All of them."""
+        for process in self.processes.values():
+            if process.stands:
+                process.die()
 
     def _new(self, process):
         addresses = {one.name: Address(host_of(one.name), 80) for one in self._plan.processes}
@@ -144,8 +148,11 @@ class Servers:
 
     @property
     def participants(self):
+        """What each that takes part keeps, by name."""
         return {name: process.hooks for name, process in self.processes.items() if process.hooks}
 
 
+@functools.cache
 def host_of(name):
+    """Where a process is."""
     return name.replace("_", "-")

@@ -20,6 +20,6 @@ class EachStep(trio.abc.Instrument):
             self.closed_with = None
             return
         now = frozenset(episodes.under_way)
-        if self.closed_with is not None and not now <= self.closed_with:
-            self._oracle.faults.append(f"5: {set(now - self.closed_with)} began while closed")
+        began = now - self.closed_with if self.closed_with is not None else None
+        self._oracle.holds(5, not began, f"{began} began while closed")
         self.closed_with = now

@@ -1,54 +1,96 @@
 """What happens to a run: lives with signals, faults and deaths, and then one that nobody disturbs."""
 
-from typing import Literal
+import hashlib
+from typing import Final, Literal
 
-import hypothesis.strategies as st
-from attrs import field, frozen
+import msgspec
 
-from fuzz.simulation.network import Fault
+SERVERS: Final = ("environment", "agent", "policy_model", "inference", "counter")
+DAMAGED: Final = ("LATEST", "newest", "lock")
 
-SERVERS = ("environment", "agent", "policy_model", "inference", "counter")
+Door = Literal["run", "control", "peer", "other"]
+How = Literal[
+    "never arrives",  # the connection breaks before anything of it is heard
+    "reply lost",  # it is carried out, and the connection breaks before the answer
+    "unnoticed",  # the connection breaks, and the server carries it out and never learns of that
+    "late",  # it is long on its way; its caller may have gone meanwhile
+    "twice",  # it arrives once more, some time later
+    "hangs",  # nobody hears it, and the connection stays
+    "gateway",  # something between the two answers with 503 and asks nobody
+    "gateway after",  # the same with 504, and the server carries it out
+    "nonsense",  # what was done is answered with no JSON
+    "another's",  # and as by another process
+    "fails",  # a rollout ends, with a failure
+    "unwritten",  # and with the wish that nothing be written
+]
+Of = Literal["ms", "answers", "controls", "syncs", "files"]
 
 
-@frozen
-class Moment:
-    """Of a life: so many milliseconds in, right before the nth sync, or at the nth answer.
+class Fault(msgspec.Struct, frozen=True, array_like=True):
+    """What happens to the `nth` request (from 1) through a door."""
 
-    That of one server to another, or of a participant to the controller.
+    door: Door
+    nth: int
+    how: How
+
+
+class Moment(msgspec.Struct, frozen=True, array_like=True):
+    """Of a life: so many milliseconds in; at the nth answer of one server to another, or of a participant to
+
+    the controller; right before the nth sync, or the nth change of a file or folder, whoever makes it.
     """
 
     at: int
-    of: Literal["ms", "answers", "controls", "syncs"] = "ms"
+    of: Of = "ms"
 
 
-@frozen
-class Signal:
-    """Somebody asks for something."""
+class Signal(msgspec.Struct, frozen=True, array_like=True):
+    """Somebody asks for something; ASK is a program that calls the library."""
 
     when: Moment
-    what: Literal["USR1", "TERM", "INT"]
+    what: Literal["USR1", "TERM", "INT", "ASK"]
 
 
-@frozen
-class Fall:
+class Fall(msgspec.Struct, frozen=True, array_like=True):
     """A server dies and another process takes its place."""
 
     when: Moment
     server: str
 
 
-@frozen
-class Life:
+class Death(msgspec.Struct, frozen=True, array_like=True):
+    """The end of a life. `of` the collector: servers that stand go on. Of the machine: what nobody synced
+
+    may be lost, torn, or there before what was written earlier.
+    """
+
+    when: Moment
+    of: Literal["collector", "everybody", "machine"] = "everybody"
+
+
+class Trouble(msgspec.Struct, frozen=True, array_like=True):
+    """`count` changes of files fail, from the `nth` on: all kinds, or writes and syncs (a disk is full)."""
+
+    nth: int
+    count: int
+    what: Literal["EIO", "ENOSPC"]
+
+
+class Life(msgspec.Struct, frozen=True, omit_defaults=True):
     """One run of the command. Without a death it ends by itself.
 
     `harm`: what was damaged in the checkpoint directory before it. `concurrency`: another than the story's.
-    `fresh`: it forgets all lives before it. `limit`: it has so many rows only.
+    `fresh`: it forgets all lives before it. `limit`: it has so many rows only. `leap`: the machine sleeps for
+    a day. `slow_ms`: what blocks in the collector takes so long.
     """
 
     signals: tuple[Signal, ...] = ()
-    faults: frozenset[Fault] = frozenset()
+    faults: tuple[Fault, ...] = ()
     falls: tuple[Fall, ...] = ()
-    death: Moment | None = None  # of the whole machine
+    death: Death | None = None
+    disk: tuple[Trouble, ...] = ()
+    leap: Moment | None = None
+    slow_ms: int = 0
     every_s: float | None = None
     harm: Literal["LATEST", "newest", "lock"] | None = None
     concurrency: int | None = None
@@ -56,72 +98,58 @@ class Life:
     limit: int | None = None
 
     @property
-    def is_disturbed(self):
+    def is_disturbed(self) -> bool:
         """Whether something happens to it that no collector can help."""
-        return bool(self.faults or self.falls)
+        return bool(self.faults or self.falls or self.disk)
+
+    @property
+    def planned(self) -> int:
+        """How many signals and faults there are to be."""
+        named = (self.death, self.leap, self.harm)
+        return sum(map(len, (self.signals, self.faults, self.falls, self.disk))) + sum(
+            one is not None for one in named
+        )
 
 
-UNDISTURBED = Life()
+_MORE: Final = (40, 1, 7)  # after the first, which says which row it is
+UNDISTURBED: Final = Life()
 
 
-@frozen
-class Story:
-    """All lives of a run, on one folder, with fresh servers each."""
+class Story(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All lives of a run, on one folder.
+
+    `latency_ms`, `control_ms`: the longest way of a request or an answer, and of a control call. `mixed`:
+    every other row is of a resources server that cannot be captured. `standing`: the servers outlive the
+    collector; else each life has its own. `changes`: what a rollout takes, beside its seed.
+    """
 
     rows: int
-    concurrency: int
-    tokens_per_s: float
-    latency_ms: int  # the longest way of a request or an answer
-    control_ms: int  # that of a control call
-    lives: tuple[Life, ...] = field(factory=tuple)
-    mixed: bool = False  # every other row is of a resources server that cannot be captured
+    concurrency: int = 256
+    tokens_per_s: float | None = 2.0
+    latency_ms: int = 0
+    control_ms: int = 0
+    lives: tuple[Life, ...] = ()
+    mixed: bool = False
+    standing: bool = False
+    changes: int = 2
+    dice: int = 1
+
+    @property
+    def text(self) -> str:
+        """All of it, in one line that `told_by` understands."""
+        return msgspec.json.encode(self).decode()
+
+    @property
+    def digest(self) -> str:
+        """A name for it."""
+        return hashlib.blake2b(self.text.encode(), digest_size=8).hexdigest()
 
 
-moments = st.one_of(
-    st.builds(Moment, st.integers(1, 50), st.just("answers")),
-    st.builds(Moment, st.integers(0, 4000)),
-    st.builds(Moment, st.integers(1, 100), st.just("syncs")),
-    st.builds(Moment, st.integers(1, 60), st.just("controls")),
-)
-ways = st.sampled_from(["never arrives", "reply lost", "unnoticed"])
-faults = st.one_of(
-    st.builds(Fault, st.just("run"), st.integers(1, 8), ways),
-    st.builds(Fault, st.just("run"), st.integers(1, 8), st.sampled_from(["fails", "unwritten"])),
-    st.builds(Fault, st.just("control"), st.integers(1, 60), ways),
-    st.builds(Fault, st.just("control"), st.integers(1, 60), st.sampled_from(["nonsense", "another's"])),
-    st.builds(Fault, st.just("peer"), st.integers(1, 60), ways),
-)
+def steps_of(row: int, changes: int) -> tuple[int, ...]:
+    """What a rollout of a row adds, one after the other."""
+    return (row + 1, *_MORE[: changes - 1])
 
 
-@st.composite
-def lives(draw):
-    """Most have one trouble at most: what everything happens to shows little."""
-    trouble = draw(st.sampled_from(["none", "none", "faults", "falls"]))
-    end = draw(st.sampled_from(["TERM", "death", "TERM", "death", "INT", "by itself"]))
-    signals = [Signal(moment, "USR1") for moment in draw(st.lists(moments, max_size=2))]
-    if end in {"TERM", "INT"}:
-        signals += [Signal(moment, end) for moment in draw(st.lists(moments, min_size=1, max_size=2))]
-    falls = st.builds(Fall, moments, st.sampled_from(SERVERS))
-    return Life(
-        signals=tuple(signals),
-        faults=draw(st.frozensets(faults, min_size=1, max_size=3)) if trouble == "faults" else frozenset(),
-        falls=tuple(draw(st.lists(falls, min_size=1, max_size=2))) if trouble == "falls" else (),
-        death=draw(moments) if end == "death" else None,
-        every_s=draw(st.sampled_from([None, None, 0.3, 2.5])),
-        harm=draw(st.sampled_from([None, None, None, "LATEST", "newest", "lock"])),
-        concurrency=draw(st.sampled_from([None, None, 1, 2])),
-        fresh=draw(st.sampled_from([False, False, False, True])),
-        limit=draw(st.sampled_from([None, None, None, 1, 2])),
-    )
-
-
-stories = st.builds(
-    Story,
-    rows=st.integers(2, 6),
-    concurrency=st.sampled_from([256, 4, 2, 1]),
-    tokens_per_s=st.sampled_from([2.0, 0.5, 10.0]),
-    latency_ms=st.sampled_from([500, 20, 0]),
-    control_ms=st.sampled_from([5, 0, 100]),
-    mixed=st.booleans(),
-    lives=st.lists(lives(), min_size=1, max_size=3).map(tuple),
-)
+def told_by(text: str) -> Story:
+    """The story of a text. Raises ValueError."""
+    return msgspec.json.decode(text, type=Story)

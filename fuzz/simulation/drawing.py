@@ -1,0 +1,120 @@
+"""Stories that dice draw: short ones, in which a lot happens. The same dice draw the same story."""
+
+import random
+from typing import Final
+
+import msgspec
+
+from fuzz.simulation.story import (
+    DAMAGED,
+    SERVERS,
+    Death,
+    Door,
+    Fall,
+    Fault,
+    How,
+    Life,
+    Moment,
+    Of,
+    Signal,
+    Story,
+    Trouble,
+)
+
+LEAST: Final = 3  # signals and faults that happen in a story that counts
+_ANY_WAY: Final[tuple[How, ...]] = (
+    "never arrives",
+    "reply lost",
+    "unnoticed",
+    "late",
+    "hangs",
+    "gateway",
+    "gateway after",
+)
+_WAYS: Final[dict[Door, tuple[How, ...]]] = {
+    "run": (*_ANY_WAY, "fails", "unwritten"),
+    "control": (*_ANY_WAY, "twice", "nonsense", "another's"),
+    "peer": _ANY_WAY,
+}
+_PEERS: Final = 16  # calls that a rollout of one change takes
+_REACH: Final[dict[Of, int]] = {"controls": 40, "syncs": 30, "files": 90}  # how many a life has, at most
+
+
+def drawn(dice: random.Random) -> Story:
+    """One. Most lives have one trouble at most: what everything happens to shows little."""
+    story = Story(
+        rows=dice.choices((1, 2, 3), (6, 3, 1))[0],
+        concurrency=dice.choice((256, 256, 2, 1)),
+        tokens_per_s=dice.choice((None, None, None, 10.0)),
+        latency_ms=dice.choice((0, 0, 20, 500)),
+        control_ms=dice.choice((0, 0, 5, 100)),
+        mixed=dice.random() < 0.15,
+        standing=dice.random() < 0.3,
+        changes=dice.choices((1, 2), (3, 1))[0],
+        dice=dice.randrange(1 << 16),
+    )
+    lives = [_life(dice, story, nth) for nth in range(dice.choices((1, 2, 3), (6, 3, 1))[0])]
+    least = dice.randint(LEAST + 2, LEAST + 4)  # some come too late to happen
+    while sum(life.planned for life in lives) < least:
+        nth = dice.randrange(len(lives))
+        lives[nth] = _with_more(dice, story, lives[nth])
+    return msgspec.structs.replace(story, lives=tuple(lives))
+
+
+def _life(dice: random.Random, story: Story, nth: int) -> Life:
+    end = dice.choice(("TERM", "TERM", "INT", "death", "death", "death", "by itself"))
+    signals = [
+        Signal(_moment(dice, story), dice.choice(("USR1", "USR1", "ASK")))
+        for _ in range(dice.choice((0, 1, 1, 2)))
+    ]
+    if end in {"TERM", "INT"}:
+        signals += [Signal(_moment(dice, story), end) for _ in range(dice.choice((1, 1, 1, 2)))]
+    later = nth > 0
+    life = Life(
+        signals=tuple(signals),
+        death=_death(dice, story) if end == "death" else None,
+        leap=_moment(dice, story) if dice.random() < 0.05 else None,
+        slow_ms=dice.choices((0, 300, 5000), (16, 2, 1))[0],
+        every_s=dice.choice((None, None, None, 1.0)),
+        harm=dice.choice(DAMAGED) if later and dice.random() < 0.2 else None,
+        concurrency=dice.choice((None, None, 1, 2)),
+        fresh=later and dice.random() < 0.15,
+        limit=1 if dice.random() < 0.1 else None,
+    )
+    return _with_more(dice, story, life) if dice.random() < 0.6 else life
+
+
+def _with_more(dice: random.Random, story: Story, life: Life) -> Life:
+    """The same with one trouble more."""
+    change = msgspec.structs.replace
+    match dice.choice(("fault", "fault", "fault", "fall", "disk", "order")):
+        case "fault":
+            return change(life, faults=(*life.faults, _fault(dice, story)))
+        case "fall":
+            return change(life, falls=(*life.falls, Fall(_moment(dice, story), dice.choice(SERVERS))))
+        case "disk":
+            trouble = Trouble(
+                dice.randint(1, _REACH["files"]), dice.choice((1, 1, 3, 1000)), dice.choice(("EIO", "ENOSPC"))
+            )
+            return change(life, disk=(*life.disk, trouble))
+        case _:
+            return change(life, signals=(*life.signals, Signal(_moment(dice, story), "USR1")))
+
+
+def _fault(dice: random.Random, story: Story) -> Fault:
+    door = dice.choice(("run", "control", "peer", "peer"))
+    reach = {"run": story.rows + 1, "control": _REACH["controls"], "peer": _PEERS * story.rows}[door]
+    return Fault(door, dice.randint(1, reach), dice.choice(_WAYS[door]))
+
+
+def _death(dice: random.Random, story: Story) -> Death:
+    who = ("collector", "collector", "everybody", "machine") if story.standing else ("everybody", "machine")
+    return Death(_moment(dice, story), dice.choice(who))
+
+
+def _moment(dice: random.Random, story: Story) -> Moment:
+    lasts = story.latency_ms * _PEERS if story.tokens_per_s is None else 3000
+    of: Of = dice.choice(("answers", "answers", "controls", "syncs", "files", "ms" if lasts else "answers"))
+    if of == "ms":
+        return Moment(dice.randint(0, lasts))
+    return Moment(dice.randint(1, _REACH.get(of, _PEERS * story.rows)), of)

@@ -1,0 +1,103 @@
+"""`python -m fuzz sim`: whole runs in simulated time, story after story, until the time is over."""
+
+import logging
+import math
+import multiprocessing
+import os
+import random
+import shutil
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from fuzz.commands import Options
+from fuzz.invariants import BrokenError
+from fuzz.simulation.drawing import LEAST, drawn
+from fuzz.simulation.lives import Lived, live
+from fuzz.simulation.shrinking import minimal
+from fuzz.simulation.story import Story, told_by
+from fuzz.tally import Account, Tally
+
+MEMORY: Final = Path("/dev/shm")  # where there is one, the disk is none
+SHRINKING_S: Final = 20.0
+MOST_ATTEMPTS: Final = "100"  # of a row: none is given up
+
+
+def explore(options: Options, tally: Tally) -> None:
+    """Live drawn stories in several processes; with a replay that one story."""
+    os.environ["PYTHONHASHSEED"] = "0"  # of the processes to come: a story goes the same way again
+    jobs = 1 if options.replay is not None else options.jobs
+    workers = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
+    with workers:
+        if options.replay is not None:
+            asked = [workers.submit(replayed, options.replay, options.seed)]
+        else:
+            asked = [workers.submit(explored, options.seed, job, options.seconds) for job in range(jobs)]
+        for each in asked:
+            tally.take_in(each.result())
+
+
+def explored(seed: int, job: int, seconds: float = math.inf, stories: float = math.inf) -> Account:
+    """What one process finds in so many seconds or stories. The same seed and job draw the same ones."""
+    tally, dice, deadline = Tally("sim", seed), random.Random(f"{seed}/{job}"), time.monotonic() + seconds
+    seen, nth = set[str](), 0
+    while time.monotonic() < deadline and nth < stories:
+        tell(drawn(dice), tally, seen, shrinking_s=min(SHRINKING_S, deadline - time.monotonic()))
+        nth += 1
+    return tally.account()
+
+
+def replayed(text: str, seed: int) -> Account:
+    """One story, told by its text."""
+    tally = Tally("sim", seed)
+    tell(told_by(text), tally, set(), shrinking_s=0.0)
+    return tally.account()
+
+
+def tell(story: Story, tally: Tally, seen: set[str], *, shrinking_s: float) -> None:
+    """Live it and count what happened; a violation of a kind that was not `seen` is made small first."""
+    try:
+        lived = told(story)
+    except Exception as error:  # noqa: BLE001  # whatever a run does, the next story is told
+        name = _name(error)
+        if name in seen:
+            return
+        seen.add(name)
+        small = minimal(story, lambda one: _fails_as(one, name), shrinking_s)
+        tally.violation(f"{type(error).__name__}: {error}", f"python -m fuzz sim --replay '{small.text}'")
+        return
+    if lived.struck >= LEAST:
+        tally.explored += 1
+    for nth, living in enumerate(lived.lives):
+        for kind, place in living.struck:
+            tally.fault(kind, f"life {nth}: {place}", story.digest, living.outcome)
+
+
+def told(story: Story) -> Lived:
+    """Live a story in a folder of its own. Raises BrokenError, and whatever else goes wrong."""
+    logging.disable(logging.CRITICAL)
+    before = os.environ.get("NEMO_GYM_MAX_ROLLOUT_ATTEMPTS")
+    os.environ["NEMO_GYM_MAX_ROLLOUT_ATTEMPTS"] = MOST_ATTEMPTS
+    root = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
+    try:
+        return live(root, story)
+    finally:
+        logging.disable(logging.NOTSET)
+        os.environ.pop("NEMO_GYM_MAX_ROLLOUT_ATTEMPTS")
+        if before is not None:
+            os.environ["NEMO_GYM_MAX_ROLLOUT_ATTEMPTS"] = before
+        shutil.rmtree(root)
+
+
+def _name(error: Exception) -> str:
+    return f"invariant {error.number}" if isinstance(error, BrokenError) else type(error).__name__
+
+
+def _fails_as(story: Story, name: str) -> bool:
+    try:
+        told(story)
+    except Exception as error:  # noqa: BLE001  # it is what is looked for
+        return _name(error) == name
+    return False

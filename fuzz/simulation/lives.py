@@ -1,0 +1,67 @@
+"""Live a story in one process and in simulated time, and ask the oracle all along."""
+
+import os
+from pathlib import Path
+
+import trio
+import trio.testing
+
+from fuzz.invariants import holds
+from fuzz.simulation.living import Living
+from fuzz.simulation.oracle import Oracle
+from fuzz.simulation.story import UNDISTURBED, Story
+from fuzz.simulation.world import CHECKPOINT_S, World
+from triocollect.errors import reason_of
+
+LEASES_S = 3 * CHECKPOINT_S + 60.0  # after which nobody is closed that nobody closes again
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  # only how many
+
+
+class Lived:
+    """How a story went: what struck, by life, and how each ended."""
+
+    def __init__(self, world: World):
+        self.oracle: Oracle = world.oracle
+        self.lives: list[Living] = []
+
+    @property
+    def struck(self) -> int:
+        return sum(len(living.struck) for living in self.lives)
+
+
+async def _live_all(world: World, lived: Lived) -> None:
+    async with trio.open_nursery() as machine:
+        for life in (*world.story.lives, UNDISTURBED):
+            harmed = world.harm(life)
+            anew = await world.stand(machine)
+            living = world.living = Living(world, life)
+            lived.lives.append(living)
+            if harmed:
+                living.strikes("zeros", str(life.harm))
+            world.network.begin(living, life.faults)
+            world.oracle.begin(living.servers, life, anew=anew)
+            async with trio.open_nursery() as own:  # whose tasks have the collector's context
+                own.start_soon(living.live)
+            if living.dead and life.death is not None and life.death.of == "machine":
+                world.lose_power()
+            world.oracle.end(living.report, told=living.told_at is not None)
+        await trio.sleep(LEASES_S)
+        world.oracle.finish(living.report)
+        machine.cancel_scope.cancel()
+
+
+def live(root: Path, story: Story) -> Lived:
+    """Live it. Raises BrokenError, and whatever else goes wrong."""
+    world, open_before = World(root, story), open_files()
+    lived = Lived(world)
+    world.clock = trio.testing.MockClock(autojump_threshold=0)
+    with world.simulated():
+        try:
+            trio.run(_live_all, world, lived, clock=world.clock, instruments=[world.oracle.instrument])
+        except BaseExceptionGroup as group:
+            raise reason_of(group) from group
+    holds(15, open_files() == open_before, "something is left open")
+    return lived

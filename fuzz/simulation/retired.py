@@ -1,0 +1,47 @@
+"""7: no later attempt is sent before the one that brought no answer is retired by every participant."""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+from attrs import define, field
+
+from fuzz.simulation.network import Request
+from fuzz.simulation.reading import identity_of
+
+
+@define
+class Retired:
+    """Of servers as long as they live. An attempt that goes on from a checkpoint is what follows a cut."""
+
+    _holds: Callable[[int, object, str], None]
+    _waiting: dict[str, int] = field(factory=dict)  # the attempt of a rollout that nobody has answered
+    _through: dict[str, dict[str, int]] = field(factory=lambda: defaultdict(dict))  # by host and rollout
+
+    def begin(self, *, anew: bool) -> None:
+        """Another life, with the same servers or with new ones, which know nothing."""
+        if anew:
+            self._waiting.clear()
+            self._through.clear()
+
+    def replies(self, request: Request, *, heard: bool) -> None:
+        """An episode is answered."""
+        rollout_id, attempt = identity_of(json.loads(request.body))
+        if heard and self._waiting.get(rollout_id) == attempt:
+            del self._waiting[rollout_id]
+
+    def succeeds(self, request: Request) -> None:
+        """A retire."""
+        through = self._through[request.host]
+        for one in json.loads(request.body)["episodes"]:
+            through[one["rollout_id"]] = max(one["attempt"], through.get(one["rollout_id"], -1))
+
+    def sends(self, rollout_id: str, attempt: int, participants: Mapping, *, continued: bool) -> None:
+        """An attempt arrives."""
+        before = self._waiting.get(rollout_id)
+        if before is not None and before < attempt and not continued:
+            hosts = {name.replace("_", "-") for name in participants}
+            missing = sorted(one for one in hosts if self._through[one].get(rollout_id, -1) < before)
+            told = f"{rollout_id}:{attempt} was sent, and {before} is not retired by {missing}"
+            self._holds(7, not missing, told)
+        self._waiting[rollout_id] = attempt
