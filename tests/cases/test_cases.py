@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.cases import input_data, own_output, restarting, resuming, wire_and_settings
+from tests.cases.commands import has_new_worlds
 from tests.cases.expect import Grown, Run, Untouched
-from tests.cases.harness import DATA, has_new_worlds, play
+from tests.cases.harness import DATA, play
 
 EXPECT = (
     own_output.EXPECT | input_data.EXPECT | resuming.EXPECT | restarting.EXPECT | wire_and_settings.EXPECT
