@@ -1,8 +1,14 @@
 """What the README shows is what the code does."""
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
+from itertools import islice
 from pathlib import Path
+
+import pytest
 
 from triocollect.protocol.phases import mermaid
 
@@ -35,3 +41,27 @@ def test_where_a_change_goes_is_there():
     assert not [
         name for name in named if not any((ROOT / "triocollect" / room / name).exists() for room in rooms)
     ]
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", README.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def test_the_rows_that_it_copies_are_there():
+    source, copy = re.search(r"^cp (\S+) (\S+)", "".join(blocks("sh")), re.MULTILINE).groups()
+    assert (ROOT / source).is_file()
+    assert copy == "rows.jsonl"
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(("number", "says"), [(0, "4 "), (1, "3-0 ")])
+def test_a_program_of_it_can_be_pasted_as_it_is(number, says, tmp_path):
+    with (ROOT / "triocollect/deployment/datasets/counter.jsonl").open() as rows:
+        (tmp_path / "rows.jsonl").write_text("".join(islice(rows, 4)))
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    ran = subprocess.run(
+        [sys.executable, "-c", blocks("python")[number]], cwd=tmp_path, env=os.environ | {"PYTHONPATH": path},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert says in ran.stdout

@@ -168,7 +168,7 @@ EXPECT: Final = {
                 process=True,
                 rival=Run(
                     exit_code=4,
-                    says=("{output} is being written by another collector", "--wait-for-lock"),
+                    says=("{output} is being written by another collector", "(--wait-for-lock TIME)"),
                     disk=Untouched(),
                 ),
             ),

@@ -286,6 +286,13 @@ def test_a_dry_run_is_one_json_object_for_programs(folder, capsys):
     assert "Would send 2 rows" in told.err
 
 
+def test_a_run_that_takes_no_checkpoints_says_what_a_stop_costs(folder, capsys):
+    (folder / "rows.jsonl").write_text("")
+    assert main(["run", "-i", "rows.jsonl", "-o", "out.jsonl"]) == 0
+    told = "note: without --checkpoint-dir TERM, HUP and Ctrl-C lose the rows in flight\n"
+    assert told in capsys.readouterr().err
+
+
 def test_a_dry_run_says_that_the_input_has_no_rows(folder, capsys):
     (folder / "rows.jsonl").write_text("")
     assert dry() == 0

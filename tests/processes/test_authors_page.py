@@ -63,6 +63,8 @@ def test_the_dice_of_the_page_are_stopped_in_mid_run_and_fresh_ones_go_on(folder
     kept = re.search(r"Cut and continued: (\d+) row.*; model calls not made again: (\d+)", words)
     assert min(map(int, kept.groups())) > 0
     assert "started from the input again" not in words
+    assert "Starting the servers that the rows need\n" in words
+    assert "without --checkpoint-dir" not in words
     records = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
     assert sorted(record["_ng_rollout_index"] for record in records) == list(range(64))
     for record in records:
