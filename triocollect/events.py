@@ -93,9 +93,10 @@ class CheckpointStarted(msgspec.Struct, frozen=True, tag="checkpoint_started"):
 
 
 class CheckpointEnded(msgspec.Struct, frozen=True, tag="checkpoint_ended"):
-    """Published or not; rows start again unless the run stops."""
+    """Published or not; rows start again unless the run stops. `standing`: rows that it continues by now."""
 
     outcome: CheckpointOutcome
+    standing: tuple[RowKey, ...] = ()
 
 
 Event: TypeAlias = (

@@ -249,14 +249,32 @@ def test_the_last_checkpoint_is_shown_with_its_age_and_what_it_would_save(style:
     stream = Terminal()
     progress, clock = a_progress(style, stream)
     progress.listen(started(5))
-    for task in range(4):
+    for task in range(5):
         progress.listen(sent(task))
-    progress.listen(CheckpointEnded(PUBLISHED))
+    clock.now += 30
+    progress.listen(CheckpointEnded(PUBLISHED, tuple(RowKey(task, 0) for task in range(4))))
     clock.now += 65
     progress.listen(CheckpointEnded(IN_VAIN))
     progress.listen(succeeded(0))
+    progress.listen(RowRetried(RowKey(1, 0), EpisodeId("1-0"), "refused", 0.5))
     progress.draw()
-    assert "0:01:05 ago, would save 3 rows with 73 s of work" in stream.getvalue()
+    assert "0:01:05 ago, would save 3 rows with 90 s of work" in stream.getvalue()
+
+
+@pytest.mark.parametrize("style", ["plain", "rich"])
+def test_a_checkpoint_saves_nothing_of_rows_that_have_ended_since(style: str) -> None:
+    stream = Terminal()
+    progress, clock = a_progress(style, stream)
+    progress.listen(started(5))
+    for task in range(4):
+        progress.listen(sent(task))
+    progress.listen(CheckpointEnded(PUBLISHED, tuple(RowKey(task, 0) for task in range(3))))
+    progress.listen(succeeded(0))
+    progress.listen(failed(1))
+    progress.listen(RowLeft(RowKey(2, 0), "the server said so"))
+    clock.now += 65
+    progress.draw()
+    assert "0:01:05 ago, would save 0 rows with 0 s of work" in stream.getvalue()
 
 
 def test_programs_are_told_what_came_of_every_try() -> None:

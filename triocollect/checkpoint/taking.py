@@ -91,7 +91,8 @@ class _Taking:
         if self._publication is None and (all_open or self._under_way.is_stop):
             await tidy(self._crew, lambda: self._crew.store.discard(self._sequence))
         await record(self._crew, taken.outcome)
-        self._crew.listener(CheckpointEnded(taken.outcome))
+        saved = taken.continued if isinstance(taken, Published) else ()
+        self._crew.listener(CheckpointEnded(taken.outcome, self._crew.air.ledger.keys_of(saved)))
         return taken
 
     # -- until LATEST moves ---------------------------------------------------------------------------------

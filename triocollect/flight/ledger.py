@@ -105,6 +105,12 @@ class Ledger:
         """What a checkpoint taken now would continue."""
         return frozenset(self.restored.values()) | frozenset(self.flying.values())
 
+    def keys_of(self, episodes: Iterable[EpisodeId]) -> tuple[RowKey, ...]:
+        """The rows of these that are unfinished still."""
+        wanted = frozenset(episodes)
+        unfinished = {**self.lost, **self.restored, **self.flying}
+        return tuple(key for key, episode in unfinished.items() if episode in wanted)
+
     def _land(self, key: RowKey) -> EpisodeId:
         self.continuing.discard(key)
         self.torn.pop(key, None)

@@ -151,8 +151,8 @@ def progress_line(tally: Tally, now: float) -> str:
 
 
 def last_checkpoint(tally: Tally, now: float) -> str | None:
-    """How old it is and what it would save; None where there was none."""
-    if (outcome := tally.checkpoint) is None:
+    """How old it is and what it would save of the rows in flight now; None where there was none."""
+    if tally.checkpoint is None:
         return None
-    saves = f"would save {rows(outcome.continued)} with {outcome.work_s:.0f} s of work"
+    saves = f"would save {rows(len(tally.saved))} with {sum(tally.saved.values()):.0f} s of work"
     return f"{clock_time(tally.checkpoint_age(now))} ago, {saves}"

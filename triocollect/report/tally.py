@@ -33,6 +33,7 @@ class Tally:
         self.rewards = RewardMean(_CLUSTERS)
         self.durations = Sample()  # seconds
         self.checkpoint: CheckpointOutcome | None = None  # the last one that was published
+        self.saved: dict[RowKey, float] = {}  # unfinished row of it -> seconds of work it had behind it then
         self._checkpoint_at = 0.0
         self._began: float | None = None
 
@@ -44,7 +45,7 @@ class Tally:
             case RowSucceeded():
                 self._succeeded(event)
             case RowFailed():
-                self.flying.pop(event.key, None)
+                self._ended(event.key)
                 self.failed += 1
                 self.durations.add(event.seconds)
                 self.failures[event.failure_class] = self.failures.get(event.failure_class, 0) + 1
@@ -53,26 +54,32 @@ class Tally:
                 self.retried += 1
             case RowLeft():
                 # A row that was never started stays what it is: left.
-                if self.flying.pop(event.key, None) is not None:
+                if self._ended(event.key):
                     self.without_line += 1
             case RunStarted():
                 self.expected, self.done, self.given_up = event.expected, event.done, event.given_up
                 self.concurrency, self._began = event.concurrency, now
             case CheckpointEnded():
-                self._cut(event.outcome, now)
+                self._cut(event, now)
             case Note() | CheckpointStarted():
                 pass
 
     def _succeeded(self, event: RowSucceeded) -> None:
-        self.flying.pop(event.key, None)
+        self._ended(event.key)
         self.succeeded += 1
         self.durations.add(event.seconds)
         if event.reward is not None:
             self.rewards.add(event.key.task, event.reward)
 
-    def _cut(self, outcome: CheckpointOutcome, now: float) -> None:
-        if outcome.published:
-            self.checkpoint, self._checkpoint_at = outcome, now
+    def _ended(self, key: RowKey) -> bool:
+        """Whether it was in flight. A row without a reply has not ended: it is continued all the same."""
+        self.saved.pop(key, None)
+        return self.flying.pop(key, None) is not None
+
+    def _cut(self, event: CheckpointEnded, now: float) -> None:
+        if event.outcome.published:
+            self.checkpoint, self._checkpoint_at = event.outcome, now
+            self.saved = {key: now - self.flying.get(key, now) for key in event.standing}
 
     @property
     def to_run(self) -> int:
