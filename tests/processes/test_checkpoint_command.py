@@ -42,7 +42,7 @@ def ask(*words):
 
 
 def test_everybody_who_asks_gets_a_checkpoint_and_the_run_goes_on(tmp_path, running):
-    both = [asking(tmp_path / "ckpt"), asking(tmp_path / "ckpt", "--json")]
+    both = [asking(tmp_path / "ckpt"), asking(tmp_path, "--json")]
     (out, err), (as_json, _) = [one.communicate(timeout=120) for one in both]
     assert [one.returncode for one in both] == [0, 0], err
     latest = json.loads((tmp_path / "ckpt/LATEST").read_text())["checkpoint_id"]

@@ -113,6 +113,19 @@ def test_what_cannot_be_judged_is_not_called_wrong(folder, capsys, name):
     assert f"?    {found[name]['says']}\n       cannot be judged: " in capsys.readouterr().out
 
 
+def test_what_a_stop_leaves_to_the_next_start_is_no_sign_of_a_death(folder, capsys):
+    publish(Store(folder / "ckpt"), EpisodeId("3-0", 1))
+    tries = (folder / "ckpt/outcomes.jsonl").read_bytes()
+    stop = outcome(3, published=True, continued=1, stopped=True)
+    for last, verdict in ((stop, []), (outcome(3, published=True, continued=1), ["ckpt-000001"])):
+        whole = b"".join(tries.splitlines(keepends=True)[:2]) + msgspec.json.encode(last) + b"\n"
+        (folder / "ckpt/outcomes.jsonl").write_bytes(whole)
+        main(["verify", ".", "--json"])
+        found = {fact["name"]: fact for fact in json.loads(capsys.readouterr().out)["facts"]}
+        assert [name for name in verdict if name in "".join(found["pruned"]["open"])] == verdict
+        assert bool(found["pruned"]["open"]) == bool(verdict)
+
+
 @pytest.mark.parametrize(
     "damaged", ["LATEST", "collector.lock", "dispatched.jsonl", "outcomes.jsonl", "ckpt-000002"]
 )

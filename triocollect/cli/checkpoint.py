@@ -1,5 +1,6 @@
 """`triocollect checkpoint`."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -13,8 +14,10 @@ from triocollect.cli.where import JSON
 from triocollect.config.given import Given
 from triocollect.config.judge import judge
 from triocollect.config.settings import Seconds
-from triocollect.errors import ConfigError, Exit
+from triocollect.errors import ConfigError, DamageError, Exit, StorageError, UsageError
 from triocollect.protocol.manifests import CheckpointOutcome
+from triocollect.reading.collector import collector_of
+from triocollect.reading.places import is_directory, places
 from triocollect.report.wording import rows
 
 ABOUT = """Asks the collector that is at work in DIR for a checkpoint and waits for what comes of it; the run
@@ -38,7 +41,7 @@ app = command("checkpoint", "DIR [--timeout TIME] [--json]", ABOUT, EPILOGUE)
 
 @app.default
 def checkpoint(
-    directory: Annotated[str, Parameter(help="The checkpoint directory of a run.")],
+    directory: Annotated[str, Parameter(help="A run's checkpoint directory, folder or output.")],
     /,
     *,
     timeout: Annotated[str, Parameter(help="How long to wait for the outcome.", metavar="TIME")] = "15m",
@@ -50,7 +53,7 @@ def checkpoint(
         raise ConfigError(*problems)
     assert isinstance(patience, float)
     try:
-        outcome = ask(Path(directory), patience, _Waiting().tell)
+        outcome = ask(_root(Path(directory)), patience, _Waiting().tell)
     except KeyboardInterrupt:
         say.err("interrupted: the collector takes the checkpoint all the same, if it was asked by now")
         return Exit.INTERRUPTED
@@ -60,6 +63,29 @@ def checkpoint(
         say.out(outcome.checkpoint_id)
     say.err(_words(outcome))
     return Exit.OK if outcome.published else Exit.INCOMPLETE
+
+
+def _root(path: Path) -> Path:
+    """The checkpoint directory that is meant: of a run's folder or output, the one where somebody is at work.
+
+    Raises UsageError where several are.
+    """
+    if is_directory(path) or not path.exists():
+        return path
+    try:
+        found = dict.fromkeys(one.directory for one in places(path) if one.directory is not None)
+    except UsageError:
+        return path
+    busy = [root for root in found if _is_at_work(root)]
+    if len(busy) > 1:
+        raise UsageError(f"collectors are at work in {' and in '.join(map(str, busy))}: name one of them")
+    return next(iter([*busy, *found]), path)
+
+
+def _is_at_work(root: Path) -> bool:
+    with suppress(DamageError, StorageError):
+        return collector_of(root).at_work != "no"
+    return False
 
 
 def _words(outcome: CheckpointOutcome) -> str:

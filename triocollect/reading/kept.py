@@ -13,7 +13,7 @@ from triocollect.checkpoint.rubbish import rubbish_in
 from triocollect.checkpoint.whole import Whole
 from triocollect.errors import StorageError
 from triocollect.protocol.ids import EpisodeId
-from triocollect.protocol.manifests import Latest
+from triocollect.protocol.manifests import CheckpointOutcome, Latest
 from triocollect.protocol.values import NOT_JSON
 from triocollect.reading.inspection import Part, parts_of
 from triocollect.records.lines import Lines
@@ -34,7 +34,13 @@ def facts_of_kept(
     root: Path, latest: Latest | None, whole: Sequence[Whole], *, at_work: bool
 ) -> Iterator[Fact]:
     """Of whole checkpoints and of LATEST. `at_work`: what lies about may be somebody's just now."""
-    yield _never_back(root, latest)
+    outcomes, unread = list[CheckpointOutcome](), list[str]()
+    try:
+        outcomes = read_outcomes(root)[0]
+    except StorageError as error:
+        unread.append(str(error))
+    published = [number for one in outcomes if (number := _published(one)) is not None]
+    yield _never_back(root, latest, max(published, default=0), tuple(unread))
     yield Fact(
         name="scope",
         says="every row that a checkpoint continues is in its environment's records, and the others agree",
@@ -48,23 +54,23 @@ def facts_of_kept(
     known = {one.folder.name for one in whole}  # every byte of them was read for that
     says = "nothing lies there that no start needs"
     found = rubbish_in(root, lambda folder: folder.name in known)
-    names = [one.name for one in (*found.folders, *found.rests)]
+    # A stop publishes and leaves old folders to the next start: the third newest is no sign of a death.
+    stopped = bool(outcomes) and outcomes[-1].published and outcomes[-1].stopped is True
+    left = {folder_name(number) for number in published[-3:-2] if stopped}
+    names = [one.name for one in (*found.folders, *found.rests) if one.name not in left]
     why = f"{root}: {', '.join(names[:NAMED])}: left by a death or not pruned; triocollect gc removes it"
     yield Fact(name="pruned", says=says, open=(why,) if names and not at_work else ())
 
 
-def _never_back(root: Path, latest: Latest | None) -> Fact:
+def _published(outcome: CheckpointOutcome) -> int | None:
+    number = _NUMBER.match(outcome.checkpoint_id) if outcome.published else None
+    return None if number is None else int(number.group(1))
+
+
+def _never_back(root: Path, latest: Latest | None, highest: int, unread: tuple[str, ...]) -> Fact:
     says = "LATEST never went back"
-    try:
-        outcomes, _ = read_outcomes(root)
-    except StorageError as error:
-        return Fact(name="latest_forward", says=says, open=(str(error),))
-    published = [
-        int(number.group(1))
-        for one in outcomes
-        if one.published and (number := _NUMBER.match(one.checkpoint_id)) is not None
-    ]
-    highest = max(published, default=0)
+    if unread:
+        return Fact(name="latest_forward", says=says, open=unread)
     if latest is None:
         why = f"{root / LATEST} is not there or damaged; a run that starts afresh removes it"
         return Fact(name="latest_forward", says=says, open=(why,) if highest else ())
