@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from triocollect.collector.outcome import Failure, Success, Unpersisted
-from triocollect.collector.reply import Sent, judge
+from triocollect.collector.reply import SentRow, judge
 from triocollect.gym.records import encode_record
 from triocollect.gym.routing import Target
 from triocollect.protocol.ids import EpisodeId, RowKey
@@ -55,7 +55,7 @@ names = st.sampled_from(
 @given(st.dictionaries(names, anything), st.integers(0, 3))
 def test_a_reply_is_read_back_as_what_it_was_taken_for(tmp_path_factory, fields, attempt):
     body = msgspec.json.encode({name: Raw(value) for name, value in fields.items()})
-    sent = Sent(ROW, EpisodeId("3-1", attempt), Target("http://x"))
+    sent = SentRow(ROW, EpisodeId("3-1", attempt), Target("http://x"))
     outcome = judge(sent, Reply(status=200, headers=(), body=body))
     path = tmp_path_factory.mktemp("read") / "file.jsonl"
     match outcome:

@@ -7,14 +7,14 @@ import trio
 from tests.collector.runs import RunFolder
 from tests.transport.peer import Memory, read_request
 from triocollect.collector.outcome import Closed, Failure, NoReply, NothingRan, Refused, Unpersisted
-from triocollect.collector.reply import Sent, judge
+from triocollect.collector.reply import SentRow, judge
 from triocollect.gym.routing import Target
 from triocollect.protocol.ids import EpisodeId
 from triocollect.rows.types import parse_row
 from triocollect.transport import Reply
 
 ROW = parse_row(b'{"agent_ref":{"name":"a"},"_ng_task_index":3,"_ng_rollout_index":1}')
-SENT = Sent(ROW, EpisodeId("3-1"), Target("http://x"))
+SENT = SentRow(ROW, EpisodeId("3-1"), Target("http://x"))
 
 
 def refusal(status, code, *headers):

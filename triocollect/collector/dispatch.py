@@ -23,7 +23,7 @@ from triocollect.collector.outcome import (
     Success,
     Unpersisted,
 )
-from triocollect.collector.reply import Sent, given_up
+from triocollect.collector.reply import SentRow, given_up
 from triocollect.errors import RefusedError
 from triocollect.events import RowFailed, RowLeft, RowRetried, RowSent, RowSucceeded
 from triocollect.flight.budget import pause_s
@@ -200,7 +200,7 @@ def _fail(fleet: Fleet, flight: Flight, failure: Failure) -> Result:
 
 def _give_up(fleet: Fleet, flight: Flight, outcome: NothingRan | NoReply | Refused) -> Result:
     """A sidecar line without a reply; an attempt that may run still stays to be retired."""
-    sent = Sent(flight.row, flight.episode, fleet.target(flight.row))
+    sent = SentRow(flight.row, flight.episode, fleet.target(flight.row))
     result = _write_failure(fleet, flight, given_up(sent, outcome))
     if isinstance(outcome, NothingRan):
         fleet.ledger.replied(flight.row.key)

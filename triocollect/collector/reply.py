@@ -37,7 +37,7 @@ from triocollect.rows.types import Row
 from triocollect.transport import Reply
 
 
-class Sent(NamedTuple):
+class SentRow(NamedTuple):
     """What was sent where."""
 
     row: Row
@@ -52,7 +52,7 @@ _MOST_DIGITS: Final = 12
 _decode_refusal: Final = msgspec.json.Decoder(RefusalBody).decode
 
 
-def judge(sent: Sent, reply: Reply) -> Outcome:
+def judge(sent: SentRow, reply: Reply) -> Outcome:
     """A whole reply: what it says of the episode, already stamped where it is to be written."""
     if reply.status in _OK:
         return _judge_body(sent, reply)
@@ -68,7 +68,7 @@ def judge(sent: Sent, reply: Reply) -> Outcome:
     return failed(sent, kind="HTTPStatusError", message=message, reply=reply)
 
 
-def judge_error(sent: Sent, error: TransportError) -> Outcome:
+def judge_error(sent: SentRow, error: TransportError) -> Outcome:
     """No whole reply, or one that breaks our limits."""
     if isinstance(error, NotSentError):
         return NothingRan(error.kind, str(error))
@@ -82,7 +82,7 @@ def judge_error(sent: Sent, error: TransportError) -> Outcome:
     return NoReply(error.kind, str(error))
 
 
-def failed(sent: Sent, *, kind: str, message: str, reply: Reply | None) -> Failure:
+def failed(sent: SentRow, *, kind: str, message: str, reply: Reply | None) -> Failure:
     """A failure record of our own making. `reply`: None where no server was asked."""
     fields = failure_record(
         kind=kind,
@@ -95,7 +95,7 @@ def failed(sent: Sent, *, kind: str, message: str, reply: Reply | None) -> Failu
     return _as_failure(fields, message)
 
 
-def given_up(sent: Sent, outcome: NothingRan | NoReply | Refused) -> Failure:
+def given_up(sent: SentRow, outcome: NothingRan | NoReply | Refused) -> Failure:
     """The sidecar row of a row that got no reply and is not sent again by this run."""
     fields = failure_record(
         kind=outcome.kind,
@@ -107,7 +107,7 @@ def given_up(sent: Sent, outcome: NothingRan | NoReply | Refused) -> Failure:
     return _as_failure(fields, outcome.reason)
 
 
-def _judge_body(sent: Sent, reply: Reply) -> Outcome:
+def _judge_body(sent: SentRow, reply: Reply) -> Outcome:
     try:
         received = fields_of(reply.body)
     except BadBodyError as error:

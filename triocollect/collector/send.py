@@ -8,7 +8,7 @@ import trio
 from msgspec import Raw
 
 from triocollect.collector.outcome import NoReply, NothingRan, Outcome
-from triocollect.collector.reply import Sent, failed, judge, judge_error
+from triocollect.collector.reply import SentRow, failed, judge, judge_error
 from triocollect.collector.row_clock import RowClock
 from triocollect.errors import TransportError
 from triocollect.gym.bodies import run_body
@@ -43,7 +43,7 @@ def to_servers(
     """
 
     async def send(row: Row, episode: EpisodeId) -> Outcome:
-        sent = Sent(row, episode, routing.target(row))
+        sent = SentRow(row, episode, routing.target(row))
         body = run_body(row, episode.attempt, reuse_cached_deliverable=reuse.get(row.key))
         with clock.limit():
             try:
@@ -76,7 +76,7 @@ def to_function(dispatch: Dispatch, clock: RowClock) -> Send:
     """The caller's `dispatch(row, attempt)`: what it returns is the reply, what it raises fails that row."""
 
     async def send(row: Row, episode: EpisodeId) -> Outcome:
-        sent = Sent(row, episode, CALLERS_OWN)
+        sent = SentRow(row, episode, CALLERS_OWN)
         with clock.limit():
             try:
                 returned = await dispatch(decode_object(row.line), episode.attempt)
