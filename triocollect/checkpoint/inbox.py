@@ -24,7 +24,7 @@ from triocollect.checkpoint.orders import (
 )
 
 
-class UnderWay(Protocol):
+class Stoppable(Protocol):
     """What the controller is doing right now, as far as it can be told something."""
 
     def stop(self, by: float) -> bool:
@@ -44,7 +44,7 @@ class Inbox:
         self._left = trio.Event()  # told again, with the keyboard: no checkpoint any more
         self.cutting = False  # a checkpoint was taken out and has not ended
         self.rested_since = now  # end of the last checkpoint
-        self._under_way: UnderWay | None = None
+        self._under_way: Stoppable | None = None
         self._checkpoint: Why | None = None
         self._stop = self._retire = self._rows_done = False
         self._interrupts = 0
@@ -154,7 +154,7 @@ class Inbox:
         return self.is_left
 
     @contextmanager
-    def doing(self, under_way: UnderWay) -> Iterator[None]:
+    def doing(self, under_way: Stoppable) -> Iterator[None]:
         """What is asked meanwhile is told to this first."""
         outer, self._under_way = self._under_way, under_way
         try:
