@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triocollect.protocol.ids import EpisodeId
-from triocollect.servers.model.ledger import Ledger, LedgerRow
+from triocollect.servers.model.ledger import CallLedger, LedgerRow
 
 R0, R1 = EpisodeId("r"), EpisodeId("r", 1)
 
@@ -18,7 +18,7 @@ def the_calls(ledger, episode=R0):
 
 
 def a_chain(*call_ids):
-    ledger = Ledger()
+    ledger = CallLedger()
     for parent, call_id in zip([None, *call_ids], call_ids, strict=False):
         ledger.commit(R0, a_row(call_id, parent))
     return ledger
@@ -53,7 +53,7 @@ def test_rows_that_are_taken_over_replace_what_was_there():
 @given(st.lists(st.integers(0, 9), max_size=10), st.integers(0, 11))
 def test_what_is_left_after_a_cut_is_one_unbroken_line_to_what_is_known(parents, known):
     """Each call's parent is one before it or none, as a retrying caller makes them."""
-    ledger = Ledger()
+    ledger = CallLedger()
     for number, parent in enumerate(parents, start=1):
         ledger.commit(R0, a_row(str(number), str(parent) if 0 < parent < number else None))
     ledger.cut_back(R0, str(known))

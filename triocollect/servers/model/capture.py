@@ -12,7 +12,7 @@ from triocollect.protocol.manifests import Record
 from triocollect.protocol.messages import Mode, PrepareReport
 from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.model.calls import Call, Calls
-from triocollect.servers.model.ledger import Ledger, LedgerRow, LedgerRows
+from triocollect.servers.model.ledger import CallLedger, LedgerRow, LedgerRows
 from triocollect.servers.states import give_back, keep
 
 
@@ -38,7 +38,7 @@ class Capture(Restoring[Record, None]):
     def __init__(self, instance: str, admission: Admission) -> None:
         super().__init__("model", instance, admission, Record)
         self.calls = Calls()
-        self.ledger = Ledger()
+        self.ledger = CallLedger()
 
     def admit(self, episode: EpisodeId, parent: str | None) -> None:
         """A call of this episode comes, from a caller that knows the conversation up to `parent`."""

@@ -31,7 +31,7 @@ class LedgerRows(msgspec.Struct, frozen=True):
 
 
 @final
-class Ledger:
+class CallLedger:
     """The rows of each episode. `undelivered`: how many that were kept turned out not to be known."""
 
     def __init__(self) -> None:
