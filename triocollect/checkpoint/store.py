@@ -39,7 +39,7 @@ from triocollect.protocol.manifests import Collection, Latest
 
 
 @frozen
-class Publication:
+class NowLatest:
     """LATEST names this one now. `bytes`: of all records.
 
     `unsynced`: why a power cut could still bring the one before back, where that is so; then nothing is
@@ -92,7 +92,7 @@ class Store:
         make_folder(folder, mode=FOLDER_MODE)
         return folder
 
-    def publish(self, collection: Collection) -> Publication:
+    def publish(self, collection: Collection) -> NowLatest:
         """Make a checkpoint the one that counts. The order of the durable steps is here and nowhere else.
 
         The participants' files are durable already, and so are output, sidecar and dispatch log: a checkpoint
@@ -111,7 +111,7 @@ class Store:
         aside = set_aside(self.root / LATEST)
         unsynced = self._point_at(latest)
         self._may_prune = unsynced is None
-        return Publication(latest, size, unsynced, aside)
+        return NowLatest(latest, size, unsynced, aside)
 
     def prune(self) -> tuple[str, ...]:
         """Keep what LATEST names and the newest other whole checkpoint below it; remove the rest of ours.

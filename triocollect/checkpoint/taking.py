@@ -21,7 +21,7 @@ from triocollect.checkpoint.cutting import Cutting
 from triocollect.checkpoint.names import folder_name, new_checkpoint_id
 from triocollect.checkpoint.orders import NotPublished, Published, Taken
 from triocollect.checkpoint.participants import Participant
-from triocollect.checkpoint.store import Publication
+from triocollect.checkpoint.store import NowLatest
 from triocollect.errors import CheckpointError, DamageError, StorageError
 from triocollect.events import CheckpointEnded, CheckpointStarted, Note
 from triocollect.protocol.ids import EpisodeId
@@ -72,7 +72,7 @@ class _Taking:
         self._laps: Final = Laps()
         self._sequence = 0
         self._id = ""
-        self._publication: Publication | None = None
+        self._publication: NowLatest | None = None
         self._collection: Collection | None = None
         self._fault: str | None = None
         self._work_s = self._lost_s = 0.0
