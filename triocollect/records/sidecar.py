@@ -20,7 +20,7 @@ _RETRIED_CLASSES: Final = frozenset(
 )
 
 
-class Tried(msgspec.Struct):
+class FailedRow(msgspec.Struct):
     """What the sidecar knows of one row."""
 
     lines: int = 0  # earlier failures: Gym's retry budget counts these
@@ -36,7 +36,7 @@ class SidecarScan:
     """`tried` rows, and what does not count."""
 
     def __init__(self, path: Path) -> None:
-        self.tried: Final[dict[RowKey, Tried]] = {}
+        self.tried: Final[dict[RowKey, FailedRow]] = {}
         self.damaged: Final = Findings(path)
 
 
@@ -47,7 +47,7 @@ def scan_sidecar(path: Path, *, retry_terminal_timeouts: bool = False) -> Sideca
         head = head_of(line, decode_sidecar_head, scan.damaged)
         if head is None:
             continue
-        tried = scan.tried.setdefault(head.key, Tried())
+        tried = scan.tried.setdefault(head.key, FailedRow())
         tried.lines += 1
         tried.attempt = max(tried.attempt, head.attempt)
         tried.failure_class = head.failure_class
