@@ -4,11 +4,11 @@ import pytest
 
 from triocollect import __version__
 from triocollect.errors import NotSentError
-from triocollect.transport.origin import Target
+from triocollect.transport.origin import Destination
 
 
 def head(url: str, *headers: tuple[bytes, bytes], method: bytes = b"POST") -> list[bytes]:
-    written = Target(url).head(method, headers, 3 if method == b"POST" else None)
+    written = Destination(url).head(method, headers, 3 if method == b"POST" else None)
     assert written.endswith(b"\r\n\r\n")
     return written[:-4].split(b"\r\n")
 
@@ -39,7 +39,7 @@ def test_the_head_of_a_post_says_all_that_a_server_needs() -> None:
 )
 def test_host_and_port_are_told_as_the_server_knows_them(url: str, host: bytes, origin: object) -> None:
     assert b"host: " + host in head(url)
-    assert Target(url).origin == origin
+    assert Destination(url).origin == origin
 
 
 def test_a_path_is_never_empty_and_a_fragment_is_not_sent() -> None:
@@ -56,7 +56,7 @@ def test_a_caller_may_replace_a_default_but_not_the_framing() -> None:
 
 
 def test_the_same_shape_of_headers_with_other_values_says_the_other_values() -> None:
-    target = Target("http://h/")
+    target = Destination("http://h/")
     assert b"a: 1\r\n" in target.head(b"POST", [(b"a", b"1")], 0)
     assert b"a: 2\r\n" in target.head(b"POST", [(b"a", b"2")], 0)
     assert b"a:" not in target.head(b"POST", [(b"b", b"2")], 0)
@@ -86,5 +86,5 @@ def test_a_header_cannot_smuggle_in_another_line(header: tuple[bytes, bytes]) ->
 )
 def test_a_url_that_cannot_be_used_is_refused_before_anything_is_sent(url: str) -> None:
     with pytest.raises(NotSentError) as refused:
-        Target(url)
+        Destination(url)
     assert refused.value.kind == "bad_url"

@@ -8,7 +8,7 @@ import trio
 from triocollect.errors import NotSentError
 from triocollect.transport.connection import Connection, Message
 from triocollect.transport.dial import Connect, Dialer
-from triocollect.transport.origin import Headers, Origin, Target, parts
+from triocollect.transport.origin import Destination, Headers, Origin, parts
 from triocollect.transport.pool import IdleConnections
 from triocollect.transport.reply import Reply
 
@@ -33,7 +33,7 @@ class Client:
         self._connect_timeout_s = connect_timeout_s
         self._dialer = Dialer(connect=connect, ssl_context=ssl_context, max_reply_bytes=max_reply_bytes)
         self._idle: dict[Origin, IdleConnections] = {}
-        self._targets: dict[str, Target] = {}
+        self._targets: dict[str, Destination] = {}
         self._closed = False
 
     async def post(self, url: str, body: bytes, headers: Headers = ()) -> Reply:
@@ -88,8 +88,8 @@ class Client:
             idle = self._idle[connection.origin] = IdleConnections()
         await idle.put(connection)
 
-    def _target(self, url: str) -> Target:
+    def _target(self, url: str) -> Destination:
         if len(self._targets) >= _MAX_TARGETS:
             self._targets.clear()
-        target = self._targets[url] = Target(url)
+        target = self._targets[url] = Destination(url)
         return target

@@ -50,7 +50,7 @@ class Address(NamedTuple):
 
 
 @final
-class Target:
+class Destination:
     """One URL that requests go to again and again."""
 
     __slots__ = ("_host", "_path", "_starts", "origin")
