@@ -4,7 +4,7 @@ import trio
 import trio.testing
 
 from tests.checkpoint.world import Running, world
-from triocollect.checkpoint.orders import Ended, Ending
+from triocollect.checkpoint.orders import Ended, RowsEnd
 from triocollect.protocol.ids import EpisodeId, RowKey
 
 ZERO, ONE = EpisodeId("0-0"), EpisodeId("1-0")
@@ -152,5 +152,5 @@ async def test_a_term_while_the_last_rows_are_retired_ends_the_run_as_done(tmp_p
             await trio.sleep(5)
             here.inbox.stop(trio.current_time())
         assert trio.current_time() == 5
-        assert running.ended == Ended(Ending.DONE)
+        assert running.ended == Ended(RowsEnd.DONE)
         assert not here.air.cancelled

@@ -6,7 +6,7 @@ import trio.testing
 
 from tests.checkpoint.world import Running, world
 from triocollect.checkpoint.inbox import tick
-from triocollect.checkpoint.orders import Ended, Ending
+from triocollect.checkpoint.orders import Ended, RowsEnd
 from triocollect.protocol.ids import EpisodeId, RowKey
 
 ZERO, ONE = EpisodeId("0-0"), EpisodeId("1-0")
@@ -59,7 +59,7 @@ async def test_the_library_hears_what_came_of_the_checkpoint_it_asked_for(tmp_pa
 async def test_who_asks_when_the_run_is_over_is_told_so(tmp_path, autojump_clock):
     async with world(tmp_path) as here:
         here.inbox.rows_done()
-        assert await here.command() == Ended(Ending.DONE)
+        assert await here.command() == Ended(RowsEnd.DONE)
         assert (await here.inbox.ask()).reason == "the run has ended"
 
 

@@ -6,7 +6,7 @@ import trio.testing
 from httpx import Response
 
 from tests.checkpoint.world import Running, world
-from triocollect.checkpoint.orders import Ending, NotPublished, Published
+from triocollect.checkpoint.orders import NotPublished, Published, RowsEnd
 from triocollect.protocol.ids import EpisodeId, RowKey
 
 ZERO, ONE = EpisodeId("0-0"), EpisodeId("1-0")
@@ -21,7 +21,7 @@ async def test_a_term_takes_a_checkpoint_and_cancels_the_rows_afterwards(tmp_pat
             await trio.sleep(5)
             assert not here.air.cancelled, "rows run on until the outcome is settled"
             here.servers["agent"].at_boundary(ZERO)
-        assert running.ended.ending is Ending.PREEMPTED
+        assert running.ended.ending is RowsEnd.PREEMPTED
         assert isinstance(running.ended.taken, Published)
         assert here.air.cancelled
         assert set(here.phases.values()) == {"closed"}
@@ -38,7 +38,7 @@ async def test_a_term_during_a_checkpoint_makes_it_the_stop(tmp_path, autojump_c
             here.inbox.stop(trio.current_time())
             await trio.sleep(5)
             here.servers["agent"].at_boundary(ZERO)
-        assert running.ended.ending is Ending.PREEMPTED
+        assert running.ended.ending is RowsEnd.PREEMPTED
         assert [outcome.published for outcome in here.outcomes] == [True]
         assert not any("resume" in one for one in here.network.heard)
 
@@ -58,7 +58,7 @@ async def test_a_term_while_participants_resume_takes_a_checkpoint_of_its_own(tm
             assert here.air.gate.waiting == 1, "no row is let in on the way"
             nursery.cancel_scope.cancel()
         assert trio.current_time() == 5, "nobody waits for the resume"
-        assert running.ended.ending is Ending.PREEMPTED
+        assert running.ended.ending is RowsEnd.PREEMPTED
         assert here.latest.sequence == 2
         assert set(here.phases.values()) == {"closed"}
 
@@ -84,7 +84,7 @@ async def test_a_stop_that_cannot_succeed_ends_within_its_grace(tmp_path, autoju
         assert 30 < trio.current_time() <= 120
         assert 4 <= len(here.outcomes) <= 8, "ever more rarely"
         assert len([note for note in here.notes if note.startswith("no checkpoint")]) == 1
-        assert running.ended.ending is Ending.PREEMPTED
+        assert running.ended.ending is RowsEnd.PREEMPTED
         assert isinstance(running.ended.taken, NotPublished)
         assert here.air.cancelled
         assert not here.air.gate.is_open
@@ -130,7 +130,7 @@ async def test_a_term_before_anything_was_sent_leaves_at_once(tmp_path, autojump
         async with trio.open_nursery() as nursery:
             running = Running(here, nursery)
             here.inbox.stop(trio.current_time())
-        assert running.ended.ending is Ending.PREEMPTED
+        assert running.ended.ending is RowsEnd.PREEMPTED
         assert "no row was sent" in running.ended.taken.reason
         assert here.network.heard == []
 
@@ -140,7 +140,7 @@ async def test_no_row_starts_while_a_stop_with_nothing_to_take_is_put_on_record(
         here.air.ledger.restore([(RowKey(0, 0), EpisodeId("0-0", 1))])
         here.inbox.stop(trio.current_time())
         ended = await here.command()
-        assert ended.ending is Ending.PREEMPTED
+        assert ended.ending is RowsEnd.PREEMPTED
         assert not here.air.gate.is_open
 
 
@@ -153,7 +153,7 @@ async def test_a_second_ctrl_c_gives_the_checkpoint_up(tmp_path, autojump_clock)
             await trio.sleep(5)
             here.inbox.interrupt(trio.current_time())
         assert trio.current_time() == 5
-        assert running.ended.ending is Ending.INTERRUPTED
+        assert running.ended.ending is RowsEnd.INTERRUPTED
         assert here.latest is None
         assert here.air.cancelled
 
@@ -168,4 +168,4 @@ async def test_a_second_ctrl_c_between_two_tries_leaves_at_once(tmp_path, autoju
             await trio.sleep(1.5)  # a try takes 1.2 s, a pause 1 s
             here.inbox.interrupt(trio.current_time())
         assert trio.current_time() == 1.5
-        assert running.ended.ending is Ending.INTERRUPTED
+        assert running.ended.ending is RowsEnd.INTERRUPTED

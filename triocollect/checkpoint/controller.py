@@ -16,12 +16,12 @@ from triocollect.checkpoint.orders import (
     RUN_ENDED,
     Checkpoint,
     Ended,
-    Ending,
     Leave,
     Order,
     Published,
     Retire,
     RowsDone,
+    RowsEnd,
     Stop,
     Taken,
     Why,
@@ -54,7 +54,7 @@ async def command(crew: Crew, inbox: Inbox) -> Ended:
     if inbox.owes_word and ended.taken is None:  # who asked by a signal waits for a line; a stop has one
         await record(crew, nothing_tried(RUN_ENDED).outcome)
     inbox.close(RUN_ENDED)
-    if ended.ending is not Ending.DONE:
+    if ended.ending is not RowsEnd.DONE:
         crew.air.cancel_rows()
     return ended
 
@@ -66,7 +66,7 @@ async def _obey(crew: Crew, inbox: Inbox) -> Ended:
     while True:
         match await debts.next_order():
             case Leave():
-                return Ended(Ending.INTERRUPTED)
+                return Ended(RowsEnd.INTERRUPTED)
             case Stop(by):
                 return await _stop(crew, inbox, by)
             case Checkpoint(why):
@@ -79,7 +79,7 @@ async def _obey(crew: Crew, inbox: Inbox) -> Ended:
                 await debts.settle()
             case RowsDone():
                 await debts.settle()
-                return Ended(Ending.DONE)
+                return Ended(RowsEnd.DONE)
 
 
 class _Debts:
@@ -164,7 +164,7 @@ async def _stop(crew: Crew, inbox: Inbox, by: float, first: Taken | None = None)
         taken = nothing_tried(_NOTHING if crew.air.ledger.sends else _NOT_BEGUN)
         await record(crew, taken.outcome)
     inbox.taken(taken, trio.current_time())
-    return Ended(Ending.INTERRUPTED if inbox.is_left else Ending.PREEMPTED, taken)
+    return Ended(RowsEnd.INTERRUPTED if inbox.is_left else RowsEnd.PREEMPTED, taken)
 
 
 async def _take(

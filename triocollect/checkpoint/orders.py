@@ -72,7 +72,7 @@ class NotPublished(msgspec.Struct, frozen=True, kw_only=True):
 Taken: TypeAlias = Published | NotPublished
 
 
-class Ending(Enum):
+class RowsEnd(Enum):
     """How the rows' part of a run ended."""
 
     DONE = auto()
@@ -83,7 +83,7 @@ class Ending(Enum):
 class Ended(msgspec.Struct, frozen=True):
     """How it ended, and the stop's checkpoint where one was tried."""
 
-    ending: Ending
+    ending: RowsEnd
     taken: Taken | None = None
 
 

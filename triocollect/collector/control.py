@@ -2,7 +2,7 @@
 
 from typing import Final, Protocol
 
-from triocollect.checkpoint.orders import Ended, Ending
+from triocollect.checkpoint.orders import Ended, RowsEnd
 from triocollect.collector.feed import fly_all
 from triocollect.collector.fleet import Fleet
 from triocollect.collector.set_out import Outset
@@ -37,4 +37,4 @@ class NoControl:
     async def fly(self, fleet: Fleet, outset: Outset, *, longest_first: bool) -> Ended:
         """To their end."""
         await fly_all(fleet, outset, longest_first=longest_first)
-        return Ended(Ending.DONE)
+        return Ended(RowsEnd.DONE)

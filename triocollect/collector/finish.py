@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 import trio
 
-from triocollect.checkpoint import orders
+from triocollect.checkpoint.orders import Published, RowsEnd
 from triocollect.collector.earlier import Files
 from triocollect.collector.fleet import Fleet
 from triocollect.collector.set_out import Outset
@@ -157,7 +157,7 @@ def nothing_to_do(config: Config, *, seconds: float) -> Report:
 def _checkpoint_of(fleet: Fleet) -> str | None:
     """The checkpoint that a stopped run can be continued from, if its last one was published."""
     taken = fleet.ended.taken
-    return taken.outcome.checkpoint_id if isinstance(taken, orders.Published) else None
+    return taken.outcome.checkpoint_id if isinstance(taken, Published) else None
 
 
 def checkpoints_of(outcomes: Sequence[CheckpointOutcome]) -> Checkpoints:
@@ -172,14 +172,14 @@ class _Tale(NamedTuple):
     failed: int
     left: bool  # rows that were not tried, or were cut
     sends: int
-    ending: orders.Ending
+    ending: RowsEnd
 
 
 def _ending(config: OutputConfig, tale: _Tale) -> Ending:
-    if tale.ending is orders.Ending.INTERRUPTED:
+    if tale.ending is RowsEnd.INTERRUPTED:
         return "interrupted"
     if tale.left:
-        return "preempted" if tale.ending is orders.Ending.PREEMPTED else "left"
+        return "preempted" if tale.ending is RowsEnd.PREEMPTED else "left"
     counted = bool(config.count_failure_classes_as_zero) or config.count_missing_rollouts_as_zero
     if tale.sends and not tale.succeeded and not counted:
         return "nothing_succeeded"

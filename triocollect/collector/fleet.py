@@ -8,7 +8,7 @@ import trio
 from attrs import define, field
 from msgspec import Raw
 
-from triocollect.checkpoint.orders import Ended, Ending
+from triocollect.checkpoint.orders import Ended, RowsEnd
 from triocollect.collector.row_clock import RowClock
 from triocollect.collector.send import Send
 from triocollect.collector.sinks import Sinks
@@ -70,7 +70,7 @@ class Fleet:
     hand_over: HandOver | None = None
     continued: Continued | None = None  # what an earlier run left
     began: float = field(factory=trio.current_time)
-    ended: Ended = field(factory=lambda: Ended(Ending.DONE))  # how the controller saw it end
+    ended: Ended = field(factory=lambda: Ended(RowsEnd.DONE))  # how the controller saw it end
     cut_short: bool = False  # rows were left because the time for starting them was over
 
     @property
@@ -81,7 +81,7 @@ class Fleet:
     @property
     def is_done(self) -> bool:
         """Whether the rows had all the time they wanted: nobody stopped the run."""
-        return self.ended.ending is Ending.DONE
+        return self.ended.ending is RowsEnd.DONE
 
     def is_over(self) -> bool:
         """Whether no more rows are to be started; once it is so, the run is cut short."""

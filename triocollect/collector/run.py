@@ -6,7 +6,7 @@ import msgspec
 import trio
 
 from triocollect.checkpoint.inbox import Inbox
-from triocollect.checkpoint.orders import RUN_ENDED, Ended, Ending
+from triocollect.checkpoint.orders import RUN_ENDED, Ended, RowsEnd
 from triocollect.collector.control import Control, NoControl
 from triocollect.collector.descriptors import make_room
 from triocollect.collector.finish import aggregate, checkpoints_of, nothing_to_do, report_of
@@ -155,7 +155,7 @@ async def _collect(
     fleet = _fleet(setup, routing, outset, gate, control)
     if not ready and ours is not None and survey.to_send:
         # Told to stop before anything was sent: LATEST covers it.
-        fleet.ended = Ended(Ending.INTERRUPTED if ours.inbox.is_left else Ending.PREEMPTED)
+        fleet.ended = Ended(RowsEnd.INTERRUPTED if ours.inbox.is_left else RowsEnd.PREEMPTED)
         return fleet
     setup.tell(_started(config, outset))
     if survey.to_send:

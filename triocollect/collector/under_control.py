@@ -9,7 +9,7 @@ from triocollect.checkpoint.controller import command
 from triocollect.checkpoint.crew import Crew
 from triocollect.checkpoint.dispatch_log import DispatchLog
 from triocollect.checkpoint.inbox import tick
-from triocollect.checkpoint.orders import Ended, Ending, Published
+from triocollect.checkpoint.orders import Ended, Published, RowsEnd
 from triocollect.collector.air import Air
 from triocollect.collector.feed import fly_all
 from triocollect.collector.fleet import Fleet
@@ -64,9 +64,9 @@ class UnderControl:
 
         After a second Ctrl-C nobody is waited for.
         """
-        if ended.ending is Ending.DONE:
+        if ended.ending is RowsEnd.DONE:
             await self._say_goodbye()
-        elif ended.ending is Ending.PREEMPTED and not isinstance(ended.taken, Published):
+        elif ended.ending is RowsEnd.PREEMPTED and not isinstance(ended.taken, Published):
             await self.crew.coordination.leave()
 
     async def _say_goodbye(self) -> None:
