@@ -2,7 +2,7 @@
 
 import random
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, cast
@@ -134,6 +134,7 @@ def fuzz(  # noqa: PLR0913  # one parameter per flag is how the library reads th
     servers = _servers(read)
     if len(servers) > 1 and (work or restart):
         raise UsageError("--work and --restart are one server's: name one server at a time")
+    anew = _words(restart or "")
     say_so = say.err if json else say.out
     terms = Terms(
         token=control_token(None if control_token_file is None else Path(control_token_file), embedded=False),
@@ -146,7 +147,7 @@ def fuzz(  # noqa: PLR0913  # one parameter per flag is how the library reads th
         tell=lambda finding: say_so(told(finding)),
     )
     try:
-        examined = tuple(_examined(one, terms, restart, say_so) for one in servers)
+        examined = tuple(_examined(one, terms, anew, say_so) for one in servers)
     except KeyboardInterrupt:
         say.err("interrupted: what was closed opens by itself, within a minute or so")
         return Exit.INTERRUPTED
@@ -157,11 +158,10 @@ def fuzz(  # noqa: PLR0913  # one parameter per flag is how the library reads th
 
 
 def _examined(
-    server: kinds.Participant, terms: Terms, restart: str | None, say_so: Callable[[str], None]
+    server: kinds.Participant, terms: Terms, restart: Sequence[str], say_so: Callable[[str], None]
 ) -> Examined:
     say_so(f"{server.kind} at {server.url}")
-    anew = shlex.split(restart) if restart else ()
-    examined = trio.run(partial(examine_url, server.url, evolve(terms, kind=server.kind), anew))
+    examined = trio.run(partial(examine_url, server.url, evolve(terms, kind=server.kind), restart))
     say_so(examined.tail())
     return examined
 
@@ -213,6 +213,13 @@ def _row(path: Path) -> JsonObject:
     if not isinstance(row, dict):
         raise InputError("is no JSON object", path=str(path), line=source.line)
     return row
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError as fault:
+        raise UsageError(f"--restart {command}: cannot be read as a command ({fault})") from None
 
 
 def _path(route: str) -> str:

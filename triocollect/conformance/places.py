@@ -13,7 +13,7 @@ import msgspec
 from triocollect.conformance.examination import Terms, examine
 from triocollect.conformance.findings import Examined
 from triocollect.conformance.in_process import App, InProcess
-from triocollect.errors import UntriedError
+from triocollect.errors import UntriedError, reason_of
 from triocollect.protocol.messages import PREFIX, Answer
 from triocollect.transport import Transport
 
@@ -44,13 +44,16 @@ def examine_app(make: Callable[[], App], terms: Terms, *, backend: str = "asynci
 
 async def examine_in_process(make: Callable[[], App], terms: Terms) -> Examined:
     """The same on the event loop that runs."""
-    async with anyio.create_task_group() as tasks:
-        app = InProcess(tasks, make)
-        await app.restart()
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, timeout=None) as client:  # noqa: S113  # every call has its deadline
-            examined = await examine(client, _IN_PROCESS, terms, app.restart)
-        await app.stop()
+    try:
+        async with anyio.create_task_group() as tasks:
+            app = InProcess(tasks, make)
+            await app.restart()
+            transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, timeout=None) as client:  # noqa: S113  # every call has its deadline
+                examined = await examine(client, _IN_PROCESS, terms, app.restart)
+            await app.stop()
+    except BaseExceptionGroup as group:
+        raise reason_of(group) from None
     return examined
 
 

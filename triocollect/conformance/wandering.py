@@ -60,7 +60,7 @@ class Wandering:
                 case ["one"]:
                     await self._ask([self._drawn()])
                 case ["at once"]:
-                    await self._ask([self._drawn() for _ in range(self._dice.choice((2, 2, 3)))])
+                    await self._ask(self._drawn_together())
                 case _:
                     await self._give_up()
         await self._ask([self._near("resume")])
@@ -96,6 +96,11 @@ class Wandering:
             operation=self._dice.choices((0, 1, 2, -1), (6, 1, 1, 1))[0],
             flavour=self._dice.choices("xy", (5, 1))[0],
         )
+
+    def _drawn_together(self) -> list[Asking]:
+        """Two or three. None is a restore that fails: it is the one call that others see in its middle."""
+        drawn = [self._drawn() for _ in range(self._dice.choice((2, 2, 3)))]
+        return [one._replace(flavour="x") if one.verb == "restore" else one for one in drawn]
 
     def _near(
         self, verb: str, run: str = "", epoch: int = 0, operation: int = 0, flavour: str = "x"
