@@ -158,8 +158,6 @@ async def _collect(
         fleet.ended = Ended(RowsEnd.INTERRUPTED if ours.inbox.is_left else RowsEnd.PREEMPTED)
         return fleet
     setup.tell(_started(config, outset))
-    if survey.to_send:
-        outset.record_directory()
     await _fly(setup, outset, fleet, control)
     outset.sinks.confirm()
     await setup.blocking(outset.sinks.sync)
