@@ -43,7 +43,8 @@ class Played:
             episode = one["rollout_id"], one["attempt"]
             boundary = boundaries[episode]
             captured = not (self.mixed and int(one["rollout_id"].partition("-")[0]) % 2)
-            holds(12, captured or not boundary["step"], f"{episode} is continued, and nobody captured it")
+            needs_none = not boundary["step"] or boundary["record"] is not None
+            holds(12, captured or needs_none, f"{episode} is continued, and nobody captured it")
             self.origins[one["rollout_id"], one["becomes"]] = Origin(
                 self._state(episode, boundary, states), self._known(boundary, sessions.get(episode))
             )
