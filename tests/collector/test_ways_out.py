@@ -13,7 +13,7 @@ from triocollect.collector.run import run
 from triocollect.collector.setup import Setup
 from triocollect.config import CheckpointConfig
 from triocollect.errors import GivenUpError, StoppedError, TriocollectError, UsageError, reason_of
-from triocollect.events import Note
+from triocollect.events import Note, RunStarted
 from triocollect.transport import Client, Transport
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
@@ -95,6 +95,12 @@ async def test_a_run_that_cannot_begin_keeps_nobody_out(place, listener, kind):
     for _ in range(2):
         assert type(await attempt(place, listener=listener)) is kind
     assert open_files() == files
+
+
+async def test_rows_are_not_said_to_begin_where_the_servers_are_not_there(place):
+    heard = []
+    assert type(await attempt(place, listener=heard.append)) is UsageError
+    assert not [event for event in heard if isinstance(event, RunStarted)]
 
 
 async def test_a_file_system_without_locks_and_a_listener_that_breaks_leave_nothing_open(place, monkeypatch):
