@@ -36,5 +36,6 @@ class NoControl:
 
     async def fly(self, fleet: Fleet, outset: Outset, *, longest_first: bool) -> Ended:
         """To their end."""
+        outset.record_directory()
         await fly_all(fleet, outset, longest_first=longest_first)
         return Ended(RowsEnd.DONE)

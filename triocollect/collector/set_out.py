@@ -64,8 +64,8 @@ class Outset:
             remove(self.files.aggregate)
 
     def record_directory(self) -> None:
-        """Note which checkpoint directory rows are sent with from here on. Raises StorageError."""
-        if read_run_file(self.files.run)[0] != self.run_file:
+        """Note which checkpoint directory rows are sent with, if any are. Raises StorageError."""
+        if self.survey.to_send and read_run_file(self.files.run)[0] != self.run_file:
             replace(self.files.run, encode_file(self.run_file))
 
     def read_rows(self) -> Iterator[Row]:

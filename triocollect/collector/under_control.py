@@ -41,6 +41,7 @@ class UnderControl:
             ended.append(await command(self.crew, inbox))
 
         try:
+            outset.record_directory()
             async with trio.open_nursery() as services:
                 if every_s is not None:
                     services.start_soon(tick, inbox, every_s)
