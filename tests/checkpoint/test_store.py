@@ -6,11 +6,13 @@ import os
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.checkpoint.checkpoints import SOME, draft, take
 from tests.checkpoint.dying_disk import DeathError, DyingDisk
 from triocollect.checkpoint.names import folder_name, new_checkpoint_id, sequence_of
+from triocollect.checkpoint.rubbish import rubbish_in
 from triocollect.checkpoint.store import Store
 from triocollect.errors import DamageError, LockedError, StorageError
 from triocollect.protocol.ids import EpisodeId
@@ -59,6 +61,24 @@ def test_nobody_else_can_read_what_is_kept(tmp_path):
     assert (tmp_path / "ckpt-000001").stat().st_mode & 0o777 == 0o700
     for name in ("LATEST", "ckpt-000001/collection.json"):
         assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+
+
+def test_what_another_output_goes_on_from_stays_however_many_are_taken_in_its_directory(tmp_path):
+    store, numbers = Store(tmp_path), []
+    for output in ("theirs", "theirs", "ours", "ours", "ours"):
+        if output == "ours" and len(numbers) == 2:
+            store = Store(tmp_path)
+            assert store.find(output="ours").checkpoint is None
+        collection = msgspec.structs.replace(draft(store), output=output)
+        numbers.append(collection.sequence)
+        store.publish(collection)
+        assert store.prune() == ()
+    theirs, second, latest = (tmp_path / folder_name(numbers[place]) for place in (1, 3, 4))
+    assert [tmp_path / name for name in names(tmp_path) if sequence_of(name)] == [theirs, second, latest]
+    assert rubbish_in(tmp_path).folders == ()
+    assert Store(tmp_path).find(output="theirs").checkpoint.folder == theirs
+    (latest / "collection.json").unlink()
+    assert Store(tmp_path).find(output="ours").checkpoint.folder == second
 
 
 @pytest.mark.parametrize("power", [True, False], ids=["power cut", "kill"])

@@ -30,6 +30,7 @@ class Skipped:
 
     name: str
     why: str
+    of_another: bool = False  # whole, and another output goes on from it
 
     def __str__(self) -> str:
         return f"{self.name} was passed over: {self.why}"
@@ -108,7 +109,7 @@ def find_checkpoint(
             continue
         collection = whole.collection
         if output is not None and collection.output not in {UNSET, output}:
-            skipped.append(Skipped(folder.name, "it holds rows of another output"))
+            skipped.append(Skipped(folder.name, "it holds rows of another output", of_another=True))
         elif input_sha256 not in {None, collection.input_sha256}:
             skipped.append(
                 Skipped(folder.name, "it was taken of another input file, or of this one before it changed")

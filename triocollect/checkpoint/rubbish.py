@@ -10,6 +10,7 @@ from typing import Final
 from attrs import frozen
 
 from triocollect.checkpoint.directory import DISPATCHED, OUTCOMES, PID
+from triocollect.checkpoint.keeping import newest_of_each
 from triocollect.checkpoint.ladder import read_latest
 from triocollect.checkpoint.names import (
     COLLECTION,
@@ -80,12 +81,12 @@ def _latest(root: Path) -> int | None:
 
 
 def _needed(folders: dict[int, Path], latest: int | None, is_whole: Callable[[Path], bool]) -> set[int]:
-    """What LATEST names, whole or not, and the newest whole one below it; else the two newest whole ones."""
-    needed = set[int]() if latest is None else {latest}
-    for number in sorted(folders, reverse=True):
-        if len(needed) == _KEPT:
-            break
-        if (latest is None or number < latest) and is_whole(folders[number]):
+    """What LATEST names, whole or not, and what stays below it; without LATEST also the two newest."""
+    needed = newest_of_each(folders, latest, lambda number: is_whole(folders[number]))
+    if latest is not None:
+        return {latest, *needed}
+    for number in sorted(folders.keys() - needed, reverse=True):
+        if len(needed) < _KEPT and is_whole(folders[number]):
             needed.add(number)
     return needed
 

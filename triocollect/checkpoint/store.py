@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 from attrs import frozen
 
+from triocollect.checkpoint.keeping import newest_of_each
 from triocollect.checkpoint.ladder import Rung, find_checkpoint, read_latest
 from triocollect.checkpoint.names import (
     COLLECTION,
@@ -72,7 +73,7 @@ class Store:
         With `input_sha256` a checkpoint of another input is passed over, with `output` one of another output.
         """
         rung = find_checkpoint(self.root, input_sha256=input_sha256, output=output)
-        numbers = (sequence_of(skipped.name) for skipped in rung.skipped)
+        numbers = (sequence_of(skipped.name) for skipped in rung.skipped if not skipped.of_another)
         self._never_second.update(number for number in numbers if number is not None)
         return rung
 
@@ -114,7 +115,7 @@ class Store:
         return NowLatest(latest, size, unsynced, aside)
 
     def prune(self) -> tuple[str, ...]:
-        """Keep what LATEST names and the newest other whole checkpoint below it; remove the rest of ours.
+        """Keep what LATEST names and the newest whole checkpoint of each output below it; remove the rest.
 
         Returns what could not be removed, in words: the checkpoint stands whatever comes of this.
         """
@@ -123,7 +124,7 @@ class Store:
             if latest is None:
                 return ()
             folders = checkpoint_folders(self.root)
-            kept = {latest.sequence, self._second(folders, latest.sequence)}
+            kept = {latest.sequence, *newest_of_each(folders, latest.sequence, self._may_stay)}
             doomed = [folder for sequence, folder in folders.items() if sequence not in kept]
             return self._remove(doomed, latest.sequence)
         except StorageError as error:
@@ -202,13 +203,13 @@ class Store:
             raise
         return None
 
-    def _second(self, folders: Iterable[int], latest: int) -> int | None:
-        for sequence in sorted(folders, reverse=True):
-            if sequence < latest and sequence not in self._never_second:
-                with contextlib.suppress(DamageError):
-                    read_whole(self.root / folder_name(sequence), hash_records=False)
-                    return sequence
-        return None
+    def _may_stay(self, sequence: int) -> bool:
+        if sequence in self._never_second:
+            return False
+        with contextlib.suppress(DamageError):
+            read_whole(self.root / folder_name(sequence), hash_records=False)
+            return True
+        return False
 
     def _remove(self, folders: Iterable[Path], latest: int) -> tuple[str, ...]:
         """Remove folders, and temporaries of ours; what could not be, in words. Raises StorageError.
