@@ -64,10 +64,10 @@ class Desk:
 
 
 class Playing:
-    """The application of an environment: a /run is over at once."""
+    """The application of an environment: a /run takes a second."""
 
-    def __init__(self, admission, *, asks=True):
-        self.admission, self.asks = admission, asks
+    def __init__(self, admission, sessions, *, asks=True):
+        self.admission, self.sessions, self.asks = admission, sessions, asks
 
     async def __call__(self, scope, receive, send):
         if scope["type"] == "lifespan":
@@ -76,13 +76,22 @@ class Playing:
         row = json.loads(await body_of(receive))
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
         refused = self.refusal(row, headers)
-        if refused is not None:
-            await answer(
-                send, status_of(refused[0]), {"error": {"code": refused[0], "detail": "", **refused[1]}}
-            )
-            return
-        with self.admission.enter(EpisodeId(row["_ng_rollout_id"], row["_ng_attempt_index"]), "playing"):
+        if refused is None and await self.play(EpisodeId(row["_ng_rollout_id"], row["_ng_attempt_index"])):
             await answer(send, 200, {"reward": 1.0})
+            return
+        code, more = refused or self.refusal(row, headers)
+        await answer(send, status_of(code), {"error": {"code": code, "detail": "", **more}})
+
+    async def play(self, episode):
+        kept = isinstance(self.sessions, Sessions)
+        if kept:
+            self.sessions.begin(episode, {"asked": 1})
+        with self.admission.enter(episode, "playing") as work:
+            async with work.resting("playing"):
+                await anyio.sleep(1)
+        if kept:
+            self.sessions.end(episode)
+        return not work.retired
 
     def refusal(self, row, headers):
         if "_ng_rollout_id" not in row:
@@ -98,15 +107,19 @@ class Playing:
         return (Code.NOT_RESTORED, {}) if headers.get(CONTINUED) == "1" else None
 
 
-def whole(root, kind="resources", mode="exported", *, kept=Sessions, asks=True):
-    """A participant that keeps its promises."""
+def whole(root, kind="resources", mode="exported", **parts):
+    """A participant that keeps its promises, unless some of its `parts` are others."""
     admission = Admission()
     if mode == "exported":
+        kept = parts.get("kept", Sessions)
         hooks = kept(kind, "desk", admission, dump=lambda state: state, load=lambda state: state)
     else:
         hooks = Participant(kind, "desk", admission, Record)
         hooks.mode = mode
-    app = Playing(admission, asks=asks) if kind == "environment" else Admitted(Desk(hooks), admission)
+    if kind == "environment":
+        app = Playing(admission, hooks, asks=parts.get("asks", True))
+    else:
+        app = parts.get("admitted", Admitted)(Desk(hooks), admission)
     return ControlPlane(app, hooks, admission, token=TOKEN, root=root, in_thread=inline)
 
 
@@ -261,6 +274,57 @@ class RetiresInsideACheckpoint(Broken):
         await answer(send, status, said)
 
 
+class StaysAfterTheGoodbye(Broken):
+    async def control(self, scope, verb, call, body, send):
+        if verb == "forget" and call is not None:
+            call["goodbye"] = False
+        await super().control(scope, verb, call, body, send)
+
+
+class SaysOneThingTwice(Broken):
+    """A model server that has one answer for all who wait."""
+
+    def __init__(self, root):
+        super().__init__(root, kind="model")
+
+    async def data(self, scope, receive, send):
+        async def named(message):
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [(b"x-call-id", b"the-only-one")]}
+            await send(message)
+
+        await self.app(scope, receive, named)
+
+
+class Forgetful(Sessions):
+    def export(self, scope):
+        return []
+
+
+class Hasty:
+    """In place of `Admitted`: it asks whose turn it is, then waits, and asks no more."""
+
+    def __init__(self, app, admission):
+        self.app, self.admission = app, admission
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        episode = episode_in(headers)
+        why = None if episode is None else self.admission.refusal(episode, sender=sender_in(headers))
+        if episode is None:
+            await answer(send, 400, {"error": {"code": Code.ROLLOUT_ID_REQUIRED, "detail": ""}})
+        elif why is not None:
+            more = {"retired_through": why.retired_through} if isinstance(why.retired_through, int) else {}
+            await answer(send, 409, {"error": {"code": why.code, "detail": "", **more}})
+        else:
+            await self.admission.until_open()
+            with self.admission.enter(episode, "asked"):
+                await self.app(scope, receive, send)
+
+
 class GivesUpAtAnyGreeting(Broken):
     """The greeting of an epoch that is known already is no reason to open."""
 
@@ -274,3 +338,5 @@ class GivesUpAtAnyGreeting(Broken):
 
 
 RunsWhileClosed = partial(whole, kind="environment", asks=False)
+AdmitsWithoutAskingAgain = partial(whole, admitted=Hasty)
+ExportsNothingUnderWay = partial(whole, kind="environment", kept=Forgetful)

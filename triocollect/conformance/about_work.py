@@ -6,12 +6,22 @@ from triocollect.conformance import restoring, working
 from triocollect.conformance.promises import Need, Promise
 
 _OPENING: Final = (5, 9, 13)
-_WORK: Final = (*_OPENING, 24)
+_WORK: Final = (*_OPENING, 25)
 _OTHERS: Final = ("model", "agent", "resources")
 
 ABOUT_WORK: Final = (
     Promise(
         24,
+        "work",
+        "who waited at the door is asked again when let in: one that was retired meanwhile is refused",
+        working.waiting_is_asked_again,
+        look="Admission.admit asks after the wait, in one step with the opening",
+        needs=(Need.FRESH,),
+        kinds=_OTHERS,
+        builds_on=(*_OPENING, 11, 22),
+    ),
+    Promise(
+        25,
         "work",
         "resume lets in whoever waits, and whoever comes",
         working.resume_lets_in,
@@ -20,7 +30,7 @@ ABOUT_WORK: Final = (
         builds_on=_OPENING,
     ),
     Promise(
-        25,
+        26,
         "work",
         "while a checkpoint is open a /run is refused (checkpoint_open), and everything else waits",
         working.nothing_starts_while_closed,
@@ -29,7 +39,7 @@ ABOUT_WORK: Final = (
         builds_on=_WORK,
     ),
     Promise(
-        26,
+        27,
         "work",
         "work that says nobody's name is refused: rollout_id_required",
         working.nobodys_is_refused,
@@ -38,7 +48,7 @@ ABOUT_WORK: Final = (
         builds_on=_WORK,
     ),
     Promise(
-        27,
+        28,
         "work",
         "who waits at the door is let in when the lease ends, though nobody calls",
         working.lease_lets_in,
@@ -48,7 +58,7 @@ ABOUT_WORK: Final = (
         builds_on=(*_WORK, 20),
     ),
     Promise(
-        28,
+        29,
         "work",
         "work for a collector of a lower epoch is refused: stale_epoch",
         working.older_epochs_are_refused,
@@ -57,7 +67,16 @@ ABOUT_WORK: Final = (
         builds_on=_WORK,
     ),
     Promise(
-        29,
+        30,
+        "work",
+        "work in the name of a collector that has said goodbye is refused: stale_epoch",
+        working.goodbye_is_the_end,
+        look="forget with goodbye: Admission.goodbye; whatever still comes was under way too long",
+        needs=(Need.WORK,),
+        builds_on=(*_WORK, 29),
+    ),
+    Promise(
+        31,
         "retire",
         "a retired attempt is refused (stale_attempt, retired_through); the next attempt is not",
         working.retired_is_over,
@@ -66,16 +85,16 @@ ABOUT_WORK: Final = (
         builds_on=(*_WORK, 21),
     ),
     Promise(
-        30,
+        32,
         "retire",
         "forget drops the refusals of a rollout",
         working.forgotten_is_free,
         look="marks.forget for each rollout id of the call",
         needs=(Need.WORK,),
-        builds_on=(*_WORK, 21, 29),
+        builds_on=(*_WORK, 21, 31),
     ),
     Promise(
-        31,
+        33,
         "restore",
         "a process that has served is not restored into: not_fresh",
         restoring.served_is_not_fresh,
@@ -84,7 +103,7 @@ ABOUT_WORK: Final = (
         builds_on=(*_WORK, 11),
     ),
     Promise(
-        32,
+        34,
         "restore",
         "a /run that goes on (x-continued) without a restored record is refused: not_restored",
         working.unrestored_is_not_continued,
@@ -94,7 +113,7 @@ ABOUT_WORK: Final = (
         builds_on=_WORK,
     ),
     Promise(
-        33,
+        35,
         "checkpoint",
         "a commit exports what is held of its scope, and nothing else",
         working.scope_is_exported,
@@ -105,7 +124,18 @@ ABOUT_WORK: Final = (
         builds_on=(*_WORK, 12),
     ),
     Promise(
-        34,
+        36,
+        "checkpoint",
+        "a commit exports an episode that is under way, at its boundary; it goes on after the resume",
+        working.flight_is_exported,
+        look="Hooks.export: the latest boundary of every episode, none that is over",
+        needs=(Need.WORK,),
+        kinds=("environment",),
+        modes=("exported",),
+        builds_on=(*_WORK, 12),
+    ),
+    Promise(
+        37,
         "checkpoint",
         "who was served and cannot be captured is told as a restart; in a scope: restart_in_scope",
         working.uncaptured_is_told,
@@ -116,7 +146,17 @@ ABOUT_WORK: Final = (
         builds_on=_WORK,
     ),
     Promise(
-        35,
+        38,
+        "work",
+        "calls that were held are answered once each, by an answer of their own (x-call-id)",
+        working.answers_are_delivered_once,
+        look="an answer that is held belongs to the request that waits for it, and to no later one",
+        needs=(Need.WORK,),
+        kinds=("model",),
+        builds_on=_WORK,
+    ),
+    Promise(
+        39,
         "restore",
         "a process started anew takes up each episode as its next attempt; those before it are refused",
         restoring.another_process_goes_on,
@@ -124,10 +164,10 @@ ABOUT_WORK: Final = (
         needs=(Need.WORK, Need.RESTART),
         kinds=_OTHERS,
         modes=("exported",),
-        builds_on=(*_WORK, 11, 22, 33),
+        builds_on=(*_WORK, 11, 22, 35),
     ),
     Promise(
-        36,
+        40,
         "restore",
         "restored state that a commit's scope leaves out is dropped, without leaving a refusal behind",
         restoring.unclaimed_is_dropped,
@@ -135,6 +175,6 @@ ABOUT_WORK: Final = (
         needs=(Need.WORK, Need.RESTART),
         kinds=_OTHERS,
         modes=("exported",),
-        builds_on=(*_WORK, 11, 22, 33, 35),
+        builds_on=(*_WORK, 11, 22, 35, 39),
     ),
 )

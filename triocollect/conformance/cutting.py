@@ -9,7 +9,7 @@ from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import Committed, Forgotten, Prepared, Resumed, Retired, Status
 from triocollect.protocol.refusals import Code
 
-SHORT_BUDGET_MS: Final = 1_000
+SHORT_BUDGET_MS: Final = 2_000  # a busy machine must not use it up
 SHORT_LEASE_MS: Final = 500
 SLACK_S: Final = 0.5
 MOST_RETIRED: Final = 1024

@@ -13,7 +13,7 @@ _WIDTH: Final = 110
 _INDENT: Final = " " * 11
 
 
-class Examined(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Examined(msgspec.Struct, frozen=True, kw_only=True):
     """One participant. `seed`, `walks` and `calls` of those in any order; `left`: what nobody removed."""
 
     url: str

@@ -57,7 +57,8 @@ async def _asked(client: httpx.AsyncClient, url: str, token: str, route: str) ->
     except TimeoutError:
         raise UsageError(f"{url} did not answer GET {PREFIX}/{route} within {PATIENCE_S:g} s") from None
     except httpx.RequestError as error:
-        raise UsageError(f"{url}: {str(error) or type(error).__name__}; is it running?") from None
+        why = str(error).removeprefix(f"{url}: ") or type(error).__name__
+        raise UsageError(f"{url}: {why}; is it running?") from None
     if response.status_code == _OK:
         return response.content
     raise UsageError(_no_participant(url, route, response))

@@ -14,7 +14,7 @@ from triocollect.conformance.meeting import Met
 from triocollect.conformance.reply import Reply
 from triocollect.conformance.work import Work, Works
 from triocollect.errors import BrokenPromiseError, UntriedError
-from triocollect.protocol.identity import Sender
+from triocollect.protocol.identity import CALL_ID, Sender
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import PREFIX, Committed, Prepared, Status
 
@@ -180,7 +180,7 @@ class Peer:
         except httpx.RequestError as error:
             answered = f"nothing: {str(error) or type(error).__name__}"
             raise BrokenPromiseError(asked=asked, answered=answered, expected="an answer") from error
-        return Reply(asked, response.status_code, response.content)
+        return Reply(asked, response.status_code, response.content, response.headers.get(CALL_ID))
 
 
 @final

@@ -24,13 +24,14 @@ class Reply:
     asked: str
     status: int
     body: bytes
+    call_id: str | None = None  # of a policy call, where the server names them
 
     @property
     def answered(self) -> str:
         """The answer for people."""
         text = self.body[: 4 * _QUOTED].decode(errors="replace")
         shown = text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
-        return f"{self.status} {shown}".rstrip()
+        return f"{self.status or ''} {shown}".strip()
 
     @property
     def code(self) -> str | None:

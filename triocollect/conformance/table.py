@@ -12,7 +12,7 @@ PROMISES: Final = (*ABOUT_CALLS, *ABOUT_WORK)
 def in_any_order(attempt: Try) -> Promise:
     """The last one, which `Wandering` tries."""
     return Promise(
-        37,
+        len(PROMISES) + 1,
         "any order",
         "whatever is asked in whatever order, again, at once or given up: each answer is the protocol's",
         attempt,

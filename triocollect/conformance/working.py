@@ -1,13 +1,20 @@
 """Promises about the server's work: whose it is, when it waits, when it is over."""
 
+from typing import Final
+
 import anyio
 from msgspec import UNSET
 
-from triocollect.conformance.peer import WAITING_S, Peer, UnderWay
+from triocollect.conformance.cutting import SHORT_BUDGET_MS, SHORT_LEASE_MS
+from triocollect.conformance.peer import PATIENCE_S, WAITING_S, Peer, UnderWay
 from triocollect.conformance.reply import Reply
+from triocollect.conformance.restoring import saved
+from triocollect.errors import UntriedError
 from triocollect.protocol.ids import EpisodeId
-from triocollect.protocol.messages import Committed, Forgotten, Prepared, Resumed, Retired
+from triocollect.protocol.messages import Committed, Forgotten, Installed, Prepared, Resumed, Retired
 from triocollect.protocol.refusals import Code
+
+_BEGUN_S: Final = 0.1  # after which a /run has begun, and few are over
 
 
 async def nobodys_is_refused(peer: Peer) -> None:
@@ -35,13 +42,12 @@ async def nothing_starts_while_closed(peer: Peer) -> None:
 
 async def _is_kept_out(peer: Peer, phase: str) -> None:
     async with anyio.create_task_group() as tasks:
-        reply = await _asked(peer, tasks).reply(peer.patience_s if _refuses(peer) else WAITING_S)
+        reply = await _asked(peer, tasks).reply(PATIENCE_S if _refuses(peer) else WAITING_S)
         tasks.cancel_scope.cancel()
-    if reply is None:
-        return
-    if not _refuses(peer):
+    if _refuses(peer):
+        (reply or _no_reply(peer, f"while {phase}")).refused(Code.CHECKPOINT_OPEN)
+    elif reply is not None:
         raise reply.broken(f"no answer before the resume: it is {phase}")
-    reply.refused(Code.CHECKPOINT_OPEN)
 
 
 async def resume_lets_in(peer: Peer) -> None:
@@ -63,13 +69,13 @@ async def resume_lets_in(peer: Peer) -> None:
 async def lease_lets_in(peer: Peer) -> None:
     """Whoever waits when the collector dies, although nobody asks for the status."""
     await peer.served()
-    times = {"budget_ms": 1_000, "lease_ms": 500}
+    times = {"budget_ms": SHORT_BUDGET_MS, "lease_ms": SHORT_LEASE_MS}
     (await peer.call("prepare", **times)).done(Prepared)
     async with anyio.create_task_group() as tasks:
         asking = _asked(peer, tasks)
-        reply = await asking.reply(1.5 + peer.patience_s)
+        reply = await asking.reply((SHORT_BUDGET_MS + SHORT_LEASE_MS) / 1000 + peer.patience_s)
         tasks.cancel_scope.cancel()
-    _went_on(peer, reply, "it waited for the end of the lease, 1.5 s after the prepare")
+    _went_on(peer, reply, "it waited for the end of the lease, which the prepare gave")
 
 
 def _refuses(peer: Peer) -> bool:
@@ -83,11 +89,14 @@ def _asked(peer: Peer, tasks: anyio.abc.TaskGroup) -> UnderWay:
 
 
 def _went_on(peer: Peer, reply: Reply | None, when: str) -> None:
-    if reply is None:
-        work = peer.works.of(peer.episodes[-1])
-        reply = Reply(f"POST {work.path}: {when}", 0, b"nothing")
-    if reply.code != Code.CHECKPOINT_OPEN or not _refuses(peer):
-        reply.must(reply.success, f"success: {when}")
+    given = reply or _no_reply(peer, when)
+    if given.code != Code.CHECKPOINT_OPEN or not _refuses(peer):
+        given.must(given.success, f"success: {when}")
+
+
+def _no_reply(peer: Peer, when: str) -> Reply:
+    """In place of the answer to the last request, which did not come."""
+    return Reply(f"POST {peer.works.of(peer.episodes[-1]).path}, {when}", 0, b"nothing")
 
 
 async def retired_is_over(peer: Peer) -> None:
@@ -135,3 +144,69 @@ async def uncaptured_is_told(peer: Peer) -> None:
         episode.capture_key in told, f"{episode.capture_key} among the report's restarts: it was served"
     )
     (await peer.call("commit", **peer.cut(episode))).refused(Code.RESTART_IN_SCOPE)
+
+
+async def waiting_is_asked_again(peer: Peer) -> None:
+    """A retire between the wait and the opening, which a restore leaves room for."""
+    fields = await saved(peer)
+    (await peer.call("restore", **fields)).done(Installed)
+    async with anyio.create_task_group() as tasks:
+        asking = _asked(peer, tasks)
+        if await asking.reply(WAITING_S) is not None:
+            raise UntriedError("it did not wait while a restore was open")
+        (await peer.call("retire", episodes=[peer.episodes[-1]])).done(Retired)
+        (await peer.call("resume")).done(Resumed)
+        reply = await asking.reply(peer.patience_s)
+        tasks.cancel_scope.cancel()
+    if reply is None:
+        raise UntriedError("what waited brought no answer after the resume")
+    if reply.code != Code.STALE_ATTEMPT and not reply.success:
+        raise UntriedError(f"what waited was answered {reply.answered}")
+    reply.refused(Code.STALE_ATTEMPT)
+
+
+async def goodbye_is_the_end(peer: Peer) -> None:
+    """What still arrives in its name was under way too long: nobody would ever end it."""
+    await peer.served()
+    (await peer.call("forget", rollout_ids=["none"], goodbye=True)).done(Forgotten)
+    reply = await peer.worked(peer.episode(), epoch=peer.epoch)
+    reply.refused(Code.STALE_EPOCH)
+
+
+async def flight_is_exported(peer: Peer) -> None:
+    """The episode is in the middle of something when the checkpoint comes."""
+    await peer.served()
+    async with anyio.create_task_group() as tasks:
+        asking = _asked(peer, tasks)
+        await asking.reply(_BEGUN_S)
+        episode = peer.episodes[-1].capture_key
+        await peer.prepared()
+        if await asking.reply(0) is not None:
+            raise UntriedError("its /run was over before the checkpoint began: give a row that takes longer")
+        reply = await peer.call("commit", **peer.cut(peer.episodes[-1]))
+        exported = reply.done(Committed).exported
+        reply.must(exported == (episode,), f"exported: {episode}, which is under way")
+        (await peer.call("resume")).done(Resumed)
+        _went_on(peer, await asking.reply(peer.patience_s), "it was under way at the checkpoint")
+        tasks.cancel_scope.cancel()
+
+
+async def answers_are_delivered_once(peer: Peer) -> None:
+    """Two calls of one episode that come while it is closed, and one that comes later."""
+    episode = await peer.served()
+    work = peer.works.of(episode, peer.sender)
+    await peer.prepared()
+    async with anyio.create_task_group() as tasks:
+        held = [UnderWay(tasks, lambda: peer.work(work)) for _ in range(2)]
+        await held[-1].reply(WAITING_S)
+        (await peer.call("resume")).done(Resumed)
+        replies = [await one.reply(peer.patience_s) for one in held]
+        replies.append(await peer.worked(episode))
+        tasks.cancel_scope.cancel()
+    answered = [reply for reply in replies if reply is not None]
+    names = [reply.call_id for reply in answered]
+    if None in names:
+        raise UntriedError("its answers carry no x-call-id")
+    answered[-1].must(
+        len(set(names)) == len(names) == len(replies), f"three names in three answers, not {names}"
+    )
