@@ -84,6 +84,7 @@ async def test_a_stop_that_cannot_succeed_ends_within_its_grace(tmp_path, autoju
         assert 30 < trio.current_time() <= 120
         assert 4 <= len(here.outcomes) <= 8, "ever more rarely"
         assert len([note for note in here.notes if note.startswith("no checkpoint")]) == 1
+        assert here.notes[-1] == "there is no checkpoint: rows in flight start from their input"
         assert running.ended.ending is RowsEnd.PREEMPTED
         assert isinstance(running.ended.taken, NotPublished)
         assert here.air.cancelled
@@ -107,6 +108,7 @@ async def test_a_stop_that_fails_on_a_full_disk_leaves_no_folder_and_the_last_ch
         assert (tmp_path / "LATEST").read_bytes() == before
         assert [path.name for path in tmp_path.glob("ckpt-*")] == ["ckpt-000001"]
         assert len([note for note in here.notes if "No space left on device" in note]) == 1
+        assert here.notes[-1].startswith(f"the checkpoint before stands: {here.latest.checkpoint_id}; ")
 
 
 @pytest.mark.parametrize("kind", ["environment", "resources"])

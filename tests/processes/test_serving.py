@@ -24,6 +24,7 @@ class TokenFolder:
 
     def __init__(self, folder):
         self.folder, self.token = folder, folder / "token"
+        self.words = folder / "servers.err"
         self.token.write_text("a word that nobody guesses\n")
         self.token.chmod(0o600)
         self.ckpt = folder / "ckpt"  # the collector's
@@ -33,9 +34,14 @@ class TokenFolder:
     def serving(self, *what, rate=TOKENS_PER_S):
         """Servers, and the URL that they say."""
         asked = {"TRIOCOLLECT_EFFECTS_DIR": str(self.folder / "accounts"), "TRIOCOLLECT_TOKENS_PER_S": rate}
-        server = triocollect(
-            "serve", *what, *self.part, env={**os.environ, **asked}, stdout=subprocess.PIPE, text=True
-        )
+        with self.words.open("a") as words:
+            server = triocollect(
+                *("serve", *what, *self.part),
+                env={**os.environ, **asked},
+                stdout=subprocess.PIPE,
+                stderr=words,
+                text=True,
+            )
         try:
             yield server, server.stdout.readline().split()[-1]
         finally:
@@ -73,15 +79,20 @@ def wholes(tmp_path_factory):
 def test_servers_that_are_told_to_end_first_let_their_collector_cut_what_it_stops_with(tmp_path, wholes):
     place = TokenFolder(tmp_path)
     witness = Witness(tmp_path)
-    with place.serving("--port", "0") as (servers, head), place.run("--head-server", head) as run:
+    with (
+        place.serving("--port", "0", rate="3") as (servers, head),
+        place.run("--head-server", head) as run,
+    ):
         place.at_work(run)
         servers.terminate()  # as a batch system does it, to everybody
+        assert until(lambda: "waiting up to 130 s for the collector's stop" in place.words.read_text())
         run.terminate()
         words = ends(run)
         assert run.returncode == 75, words
         assert "rows in flight go on from where they were cut" in words
         assert "To continue, start its servers anew and give the same command again." in words
         assert servers.wait(PATIENCE_S) == 0, "without being told again"
+        assert place.words.read_text().endswith("told to end: every server has ended\n")
         assert witness.look(75).checkpoint.kept
     with (
         place.serving("--port", "0", rate="1000") as (servers, head),

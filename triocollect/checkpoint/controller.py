@@ -17,6 +17,7 @@ from triocollect.checkpoint.orders import (
     Checkpoint,
     Ended,
     Leave,
+    NotPublished,
     Order,
     Published,
     Retire,
@@ -163,6 +164,8 @@ async def _stop(crew: Crew, inbox: Inbox, by: float, first: Taken | None = None)
     if taken is None:
         taken = nothing_tried(_NOTHING if crew.air.ledger.sends else _NOT_BEGUN)
         await record(crew, taken.outcome)
+    elif isinstance(taken, NotPublished):
+        crew.listener(Note(crew.store.standing(), "warning"))
     inbox.taken(taken, trio.current_time())
     return Ended(RowsEnd.INTERRUPTED if inbox.is_left else RowsEnd.PREEMPTED, taken)
 

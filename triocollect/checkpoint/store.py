@@ -77,6 +77,13 @@ class Store:
         self._never_second.update(number for number in numbers if number is not None)
         return rung
 
+    def standing(self) -> str:
+        """Which checkpoint counts now, in a sentence."""
+        with contextlib.suppress(StorageError):
+            if (latest := self._latest()) is not None:
+                return f"the checkpoint before stands: {latest.checkpoint_id}; a restart goes on from it"
+        return "there is no checkpoint: rows in flight start from their input"
+
     def next_sequence(self, floor: int = 0) -> int:
         """A number above every one in the directory, every one given out here, and `floor`."""
         try:

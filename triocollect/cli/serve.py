@@ -112,7 +112,8 @@ def serve(  # noqa: PLR0913  # one parameter per flag is how the library reads t
         plan = part.of(standing_plan(servers, host=host, ports=ports))
         say.err(f"starting {len(plan.processes)} servers")
         served = f"serving {', '.join(plan.sources)}: head"
-        trio.run(serve_all, plan, lambda url: say.out(f"{served} {url}"), part.grace_s)
+        trio.run(serve_all, plan, lambda url: say.out(f"{served} {url}"), part.grace_s, say.err)
+        say.err("told to end: every server has ended")
         return 0
     plan = part.of(standing_plan(servers, host=host))
     return _become(process_of(what), plan, wanted or 0, peers, part.grace_s)

@@ -1,7 +1,7 @@
 """A deployment that stands by itself, for collectors elsewhere: `triocollect serve`."""
 
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final
 
 import trio
@@ -11,6 +11,7 @@ from triocollect.config.settings import ServersConfig
 from triocollect.deployment.plan import ENVIRONMENT, Plan, plan_for, resources_servers
 from triocollect.deployment.processes import deploy
 from triocollect.errors import TriocollectError
+from triocollect.protocol.handed_down import TOLD_AFTER_S, waited, waiting
 
 HEAD_PORT: Final = 11000  # where Gym 0.7.0's collector looks for a head
 
@@ -26,11 +27,17 @@ def standing_plan(
     )
 
 
-async def serve_all(plan: Plan, on_ready: Callable[[str], None], grace_s: float = 0.0) -> None:
+async def serve_all(
+    plan: Plan,
+    on_ready: Callable[[str], None],
+    grace_s: float = 0.0,
+    tell: Callable[[str], None] = lambda _: None,
+) -> None:
     """Serve until SIGTERM or SIGINT; `on_ready` gets the head's base URL. Raises what `deploy` raises.
 
     Told to end while a collector is at work, the servers wait until it has cut what it stops with, or has
-    ended: at most `grace_s`, or until they are told again. While they are starting nobody can be at work.
+    ended: at most `grace_s`, or until they are told again; `tell` hears of it. While they are starting nobody
+    can be at work.
     """
     failures: list[BaseException] = []
     ready, leave = trio.Event(), trio.Event()
@@ -46,13 +53,23 @@ async def serve_all(plan: Plan, on_ready: Callable[[str], None], grace_s: float 
                 await anext(arrivals)
                 if ready.is_set():
                     leave.set()
-                    with trio.move_on_after(grace_s):
-                        await anext(arrivals)
+                    await _let_leave(arrivals, grace_s, tell)
                 nursery.cancel_scope.cancel()
     except* TriocollectError as group:
         failures.extend(group.exceptions)
     if failures:
         raise failures[0]
+
+
+async def _let_leave(arrivals: AsyncIterator[int], grace_s: float, tell: Callable[[str], None]) -> None:
+    with trio.move_on_after(grace_s) as patience:
+        with trio.move_on_after(TOLD_AFTER_S) as soon:
+            await anext(arrivals)
+        if soon.cancelled_caught:
+            tell(waiting(grace_s))
+            await anext(arrivals)
+    if patience.cancelled_caught and grace_s:
+        tell(waited(grace_s))
 
 
 async def _served(

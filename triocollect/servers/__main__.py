@@ -27,6 +27,10 @@ def main() -> int:
         "--grace", type=float, default=0.0, help="seconds that TERM waits while a collector is at work"
     )
     given = parser.parse_args()
+
+    def tell(text: str) -> None:
+        sys.stderr.write(f"{given.name}: {text}\n")
+
     if given.lifeline:
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
             signal.signal(number, signal.SIG_IGN)
@@ -37,9 +41,10 @@ def main() -> int:
         if given.lifeline:
             run_child(app, given.fd)
         else:
-            run_alone(app, f"fd://{given.fd}", given.grace)
+            run_alone(app, f"fd://{given.fd}", given.grace, tell)
+            tell("told to end, and ended")
     except TriocollectError as error:
-        sys.stderr.write(f"{given.name}: {error}\n")
+        tell(str(error))
         return error.exit_code
     return 0
 

@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 
 from triocollect.errors import UsageError
 from triocollect.participant.attendance import Attendance
-from triocollect.protocol.handed_down import BACKLOG
+from triocollect.protocol.handed_down import BACKLOG, TOLD_AFTER_S, waited, waiting
 from triocollect.servers import KINDS
 from triocollect.servers.replies import HEALTH
 
@@ -90,15 +90,24 @@ async def owner_gone(until_free: Ending) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def told_to_end(until_free: Ending, grace_s: float) -> None:
-    """Wait for SIGTERM or SIGINT, then for `until_free`, at most `grace_s` or until it is told again."""
+async def told_to_end(until_free: Ending, grace_s: float, tell: Callable[[str], None]) -> None:
+    """Wait for SIGTERM or SIGINT, then for `until_free`, at most `grace_s` or until it is told again.
+
+    `tell` hears what is waited for.
+    """
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as arrivals:
         await anext(arrivals)
-        with trio.move_on_after(grace_s):
+        with trio.move_on_after(grace_s) as patience:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_then_leave, until_free, nursery.cancel_scope)
-                await anext(arrivals)
+                with trio.move_on_after(TOLD_AFTER_S) as soon:
+                    await anext(arrivals)
+                if soon.cancelled_caught:
+                    tell(waiting(grace_s))
+                    await anext(arrivals)
                 nursery.cancel_scope.cancel()
+        if patience.cancelled_caught and grace_s:
+            tell(waited(grace_s))
 
 
 async def _then_leave(until_free: Ending, waiting: trio.CancelScope) -> None:
@@ -118,6 +127,8 @@ async def _serve_owner(app: Starlette, bind: str) -> None:
         nursery.cancel_scope.cancel()
 
 
-def run_alone(app: Starlette, bind: str, grace_s: float = 0.0) -> None:
+def run_alone(
+    app: Starlette, bind: str, grace_s: float = 0.0, tell: Callable[[str], None] = lambda _: None
+) -> None:
     """Serve on `host:port` or `fd://N` until SIGTERM or SIGINT, and for `grace_s` as long as it is needed."""
-    trio.run(serve_app, app, bind, partial(told_to_end, partial(nobody_needs, app), grace_s))
+    trio.run(serve_app, app, bind, partial(told_to_end, partial(nobody_needs, app), grace_s, tell))
