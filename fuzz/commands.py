@@ -41,6 +41,11 @@ COMMANDS: Final = {
         "whole runs in simulated time, with faults of network, disk and processes",
         55.0,
     ),
+    "crashstates": Command(
+        "fuzz.disk.crashstates:explore",
+        "cut the power at every point of recorded runs, and start on every state that can be left",
+        55.0,
+    ),
     "mutants": Command(
         "fuzz.mutants.run:explore",
         "plant flaws in the package and see that the short profile names each",

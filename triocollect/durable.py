@@ -181,12 +181,18 @@ class AppendFile:
     """
 
     def __init__(self, path: Path, *, descriptor: int | None = None, mode: int = _ANYBODY) -> None:
-        """Open for appending, or take over a descriptor that was opened (and locked) for that."""
+        """Open for appending, or take over a descriptor that was opened (and locked) for that.
+
+        The name of a file that is made here is durable: without it the syncs of its bytes would be in vain.
+        """
         self.path: Final = path
+        if descriptor is None:
+            descriptor = _open_lasting(path, mode)
+        self._fd = descriptor
         with _naming(path, "open"):
-            self._fd = open_append(path, mode) if descriptor is None else descriptor
             self.size = os.fstat(self._fd).st_size
-        self._changes = self._synced = 0
+        self._changes = int(self.size > 0)  # a process that was killed may have written what nobody synced
+        self._synced = 0
 
     @property
     def unsynced(self) -> bool:
@@ -246,6 +252,20 @@ class AppendFile:
     def close(self) -> None:
         """Let go of the file, and of a lock on it. Does not sync."""
         os.close(self._fd)
+
+
+def _open_lasting(path: Path, mode: int) -> int:
+    """Open for appending; the name of a file that is made here is durable. Raises StorageError."""
+    is_new = not os.path.lexists(path)
+    with _naming(path, "open"):
+        descriptor = open_append(path, mode)
+    try:
+        if is_new:
+            sync_folder(path.parent)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def open_append(path: Path, mode: int = _ANYBODY) -> int:

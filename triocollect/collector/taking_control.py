@@ -62,13 +62,14 @@ async def take_control(
 ) -> UnderControl:
     """Raises UsageError, RefusedError, CheckpointError, StorageError; nothing was sent then."""
     approach = _Approach(setup, ours, outset, routing)
-    left = await answer_of(setup.blocking, lambda: _look_back(approach))
+    left = await answer_of(setup.blocking, lambda: look_back(ours, outset))
     for text in left.warnings():
         approach.warn(text)
     found = await _discover(approach)
     if (done := set_aside(ours.directory.path / DISPATCHED)) is not None:
         approach.warn(done)
-    log = await answer_of(setup.blocking, lambda: _begin_log(approach, left, highest_epoch(found)))
+    seen = highest_epoch(found)
+    log = await answer_of(setup.blocking, lambda: begin_log(ours, outset, left, seen=seen))
     try:
         history = left.history
         parts = AirParts(
@@ -96,9 +97,11 @@ async def take_control(
     return UnderControl(ours=ours, crew=crew, watch=air, log=log, continued=continued)
 
 
-def _look_back(approach: _Approach) -> Inherited:
-    """Without regard to the input where the user accepted that it changed: it would match no checkpoint."""
-    outset, ours = approach.outset, approach.ours
+def look_back(ours: LockedDirectory, outset: Outset) -> Inherited:
+    """What earlier runs left for this one. Raises StorageError.
+
+    Without regard to the input where the user accepted that it changed: it would match no checkpoint.
+    """
     rung = Rung(None)
     if outset.resumed and outset.owns_checkpoints:
         accepted = "input" in outset.run_file.drift
@@ -108,16 +111,19 @@ def _look_back(approach: _Approach) -> Inherited:
     return inherited(ours.directory.path, rung, outset.run_file.run, outset.read_rows(), outset.survey)
 
 
-def _begin_log(approach: _Approach, left: Inherited, seen: int) -> DispatchLog:
-    """Take the next epoch, above the one that was `seen` at a server, and start this run's log."""
-    ours, before, history = approach.ours, left.sent.header, left.history
+def begin_log(ours: LockedDirectory, outset: Outset, left: Inherited, *, seen: int) -> DispatchLog:
+    """Take the next epoch, above the one that was `seen` at a server, and start this run's log.
+
+    Raises StorageError.
+    """
+    before, history = left.sent.header, left.history
     header = DispatchHeader(
         run=ours.directory.run,
         epoch=ours.directory.raise_epoch(max(seen, left.epoch)),
         sequence=ours.store.next_sequence(0 if before is None else before.sequence),
         reserved=0,
         floor=history.floor,
-        output=approach.outset.run_file.run,
+        output=outset.run_file.run,
     )
     path = ours.directory.path / DISPATCHED
     return start_dispatched(path, header, history.attempts(), history.answered)

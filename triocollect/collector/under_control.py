@@ -54,6 +54,7 @@ class UnderControl:
                     inbox.rows_done()
                 services.cancel_scope.cancel()
             await self._part(ended[0])
+            await self.crew.blocking(outset.sinks.sync)  # a log with a clean end leaves out what has results
             await self._end_log()
         except BaseException:
             self.log.close()

@@ -1,0 +1,146 @@
+"""What has to be so after a cut, whatever it took: asked of what is left and of a start on that."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from attrs import define, field, frozen
+
+from fuzz.disk.results import Named, Result, named_in, results_in
+from fuzz.disk.start import Started
+from fuzz.disk.storage import Fact, Recorder
+
+OUTPUT: Final = "out.jsonl"
+SIDECAR: Final = "out_failures.jsonl"
+MOST_KEPT: Final = 2
+
+
+@define
+class Facts:
+    """What somebody had been told by then."""
+
+    acknowledged: set[str] = field(factory=set)
+    sent: dict[str, int] = field(factory=dict)  # the highest attempt of each rollout
+    published: int = 0
+
+    def take(self, fact: Fact) -> None:
+        match fact.what:
+            case "acknowledged":
+                self.acknowledged.add(fact.of)
+            case "sent" | "installed":
+                rollout_id, _, attempt = fact.of.partition(":")
+                self.sent[rollout_id] = max(int(attempt), self.sent.get(rollout_id, -1))
+            case "published":
+                self.published = int(fact.of)
+            case "begins" if fact.of == "afresh":
+                self.acknowledged.clear()
+                self.published = 0
+            case _:
+                pass
+
+
+def copied(facts: Facts) -> Facts:
+    """As they are now."""
+    return Facts(set(facts.acknowledged), dict(facts.sent), facts.published)
+
+
+@frozen
+class Seen:
+    """A state, and what a start made of it. `started`: or in words why it did not.
+
+    `after`: the output's bytes behind the start.
+    """
+
+    results: tuple[Result, ...]
+    keys: frozenset[str]
+    named: Named
+    started: Started | str
+    whole_lines: bytes
+    after: bytes
+
+    @property
+    def outcome(self) -> str:
+        """In a word, for the tally."""
+        if isinstance(self.started, str):
+            return "does not start"
+        if not self.started.left:
+            return "nothing left"
+        return "goes on from a checkpoint" if self.started.continued else "goes on from input"
+
+
+def look(files: dict[str, bytes | None], started: Started | str, after: bytes) -> Seen:
+    """Put together what can be seen once and asked at several points."""
+    output, sidecar = files.get(OUTPUT) or b"", files.get(SIDECAR) or b""
+    results = (*results_in(output), *results_in(sidecar))
+    whole = output[: output.rfind(b"\n") + 1]
+    return Seen(
+        results, frozenset(one.capture_key for one in results), named_in(files), started, whole, after
+    )
+
+
+def broken(seen: Seen, facts: Facts, rows: int) -> Iterator[tuple[int, str]]:
+    """Each invariant that does not hold, and what was seen."""
+    if lost := facts.acknowledged - seen.keys:
+        yield 1, f"{sorted(lost)} were acknowledged or left out of a checkpoint as finished, and are lost"
+    named = seen.named
+    if named.fault is not None:
+        yield 3, named.fault
+    elif (named.sequence or 0) < facts.published:
+        yield 3, f"checkpoint {facts.published} was published, and LATEST names {named.sequence}"
+    if isinstance(seen.started, str):
+        yield 15, f"the next run does not start: {seen.started}"
+        return
+    yield from _of_start(seen, seen.started, facts, rows)
+
+
+def _of_start(seen: Seen, started: Started, facts: Facts, rows: int) -> Iterator[tuple[int, str]]:
+    done = {one.rollout_id for one in seen.results if one.failure is None}
+    if again := done & started.left.keys():
+        yield 1, f"{sorted(again)} have a result and would be sent again"
+    if missing := started.done - {one.rollout_id for one in seen.results}:
+        yield 1, f"{sorted(missing)} have no result and would never be sent"
+    if not seen.after.startswith(seen.whole_lines):
+        yield 1, "the start changed whole lines of the output"
+    if seen.after and not seen.after.endswith(b"\n"):
+        yield 1, "the next result would be written behind half a line"
+    for rollout_id, attempt in started.left.items():
+        if (sent := facts.sent.get(rollout_id, -1)) >= attempt:
+            yield 2, f"{rollout_id} was sent as attempt {sent} and would be sent as {attempt}"
+    if named_and_passed_over(seen.named, started):
+        yield (
+            3,
+            f"LATEST names {seen.named.sequence}, a start goes on from {started.sequence}: {started.words}",
+        )
+    answered = {one.rollout_id for one in seen.results}
+    continued = {one.rollout_id for one in seen.named.continued} & started.left.keys() - answered
+    if started.sequence == seen.named.sequence and (left_out := continued - started.continued):
+        yield 10, f"{sorted(left_out)} are in the checkpoint that LATEST names, and would not go on from it"
+    if started.expected != rows or len(started.done) + len(started.left) != rows:
+        yield 15, f"{len(started.done)} finished and {len(started.left)} left are not {rows} rows"
+
+
+def named_and_passed_over(named: Named, started: Started) -> bool:
+    """Whether LATEST leads to something whole that a start did not take."""
+    return named.fault is None and named.sequence is not None and started.sequence != named.sequence
+
+
+def of_end(recorder: Recorder, before: Facts, rows: int) -> Iterator[tuple[int, str]]:
+    """What does not hold of a run that went on from a state to its end. `before`: what was told till then."""
+    succeeded = Counter(
+        one.rollout_id for one in results_in(recorder.bytes_of(OUTPUT)) if one.failure is None
+    )
+    if len(succeeded) != rows or set(succeeded.values()) != {1}:
+        yield 1, f"{rows} rows have come to these results: {dict(succeeded)}"
+    for operation, _ in recorder.log:
+        match operation:
+            case Fact(what="sent" | "installed", of=of):
+                rollout_id, _, attempt = of.partition(":")
+                if int(attempt) <= before.sent.get(rollout_id, -1):
+                    yield 2, f"{of} was sent, after {before.sent}"
+            case Fact(what="pruned", of=names):
+                kept = [name for name in names.split() if name.startswith("ckpt-")]
+                left = [name for name in names.split() if name.endswith(".tmp")]
+                if len(kept) > MOST_KEPT or left:
+                    yield 4, f"after a prune there are {names}"
+            case _:
+                pass

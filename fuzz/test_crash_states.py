@@ -1,0 +1,52 @@
+"""The power may go at any file operation and take what is not synced: the next run goes on from the rest."""
+
+from fuzz.disk.crashstates import Cutting
+from fuzz.simulation.story import UNDISTURBED, Death, Fault, Life, Moment, Signal, Story
+from fuzz.tally import Tally
+
+
+def cut_everywhere(story, *, lives_on=0, share=1.0):
+    tally = Tally("crashstates", 0)
+    Cutting(0, tally, lives_on, share).everywhere(story)
+    assert not tally.violations, "\n\n".join(tally.violations)
+    return tally.account()
+
+
+def outcomes(account):
+    return {outcome for kind in account.kinds.values() for outcome in kind.outcomes}
+
+
+ASKED = tuple(Signal(Moment(at), "USR1") for at in (300, 900, 1500))
+STOPPED = Life(signals=(*ASKED, Signal(Moment(2100), "TERM")))
+KILLED = Life(signals=ASKED[:1], death=Death(Moment(1200)))
+
+
+def test_checkpoints_a_prune_a_stop_and_a_resume_may_be_cut_anywhere():
+    account = cut_everywhere(Story(2, 256, 1.0, 20, 5, (STOPPED, UNDISTURBED)), lives_on=1, share=0.3)
+    assert account.explored >= 500
+    assert outcomes(account) == {"goes on from a checkpoint", "goes on from input", "nothing left"}
+    assert {len(kind.digests) > 8 * 20 for kind in account.kinds.values()} == {True}
+
+
+def test_a_kill_a_restart_and_a_fresh_run_may_be_cut_anywhere():
+    """The kill alone takes nothing; the power goes later, before what the killed run wrote is on disk."""
+    fresh = Life(signals=ASKED[1:2], fresh=True, death=Death(Moment(1500)))
+    account = cut_everywhere(Story(2, 1, 4.0, 20, 5, (KILLED, KILLED, fresh, UNDISTURBED)), share=0.15)
+    assert account.explored >= 500
+
+
+def test_a_failure_that_was_acknowledged_outlives_a_cut():
+    """It is the first line of a new file, whose name has to be on disk before."""
+    fails = Life(faults=(Fault("run", 1, "fails"),))
+    cut_everywhere(Story(2, 1, 10.0, 0, 0, (fails,)))
+
+
+def test_what_a_killed_run_wrote_and_nobody_synced_is_durable_before_a_checkpoint_leaves_it_out():
+    cut_everywhere(
+        Story(2, 1, 4.0, 20, 5, (Life(death=Death(Moment(2400))), Life(signals=ASKED[1:2]))), share=0.2
+    )
+
+
+def test_a_log_with_a_clean_end_leaves_out_no_row_whose_result_may_still_be_lost():
+    """The output tells what it leaves out: a result of the killed run before is on disk before the log is."""
+    cut_everywhere(Story(2, 1, 200.0, 20, 5, (Life(death=Death(Moment(500))), UNDISTURBED)))
