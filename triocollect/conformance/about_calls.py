@@ -122,7 +122,7 @@ ABOUT_CALLS: Final = (
         "a resume of an operation that was never seen succeeds and fences it",
         cutting.unseen_is_fenced,
         look="a resume raises the highest ended operation, whatever is open",
-        builds_on=(5, 9),
+        builds_on=(5, 9, 14),
     ),
     Promise(
         16,
@@ -130,7 +130,7 @@ ABOUT_CALLS: Final = (
         "a prepare with a newer operation ends an older one that is still open",
         cutting.newer_ends_older,
         look="end the older as an abort does, then begin",
-        builds_on=(5, 9),
+        builds_on=(5, 9, 14),
     ),
     Promise(
         17,
@@ -163,7 +163,7 @@ ABOUT_CALLS: Final = (
         "closed, it opens by itself when no control call came for its budget and its lease",
         cutting.lease_opens,
         look="the lease ends lease_ms after the latest (arrival + budget), on a monotonic clock",
-        builds_on=(5, 9),
+        builds_on=(5, 9, 14),
     ),
     Promise(
         21,
