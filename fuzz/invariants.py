@@ -1,5 +1,6 @@
 """What holds for every run, by number; a check that fails says which, and each planted flaw does too."""
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NoReturn
 
 INVARIANTS: Final = {
@@ -23,11 +24,13 @@ INVARIANTS: Final = {
 
 
 class BrokenError(AssertionError):
-    """An invariant does not hold."""
+    """An invariant does not hold, and `others` do not either."""
 
-    def __init__(self, number: int, what: str) -> None:
-        super().__init__(f"invariant {number} is broken: {what}\n({INVARIANTS[number]})")
+    def __init__(self, number: int, what: str, others: Sequence["BrokenError"] = ()) -> None:
+        said = f"invariant {number} is broken: {what}\n({INVARIANTS[number]})"
+        super().__init__("\n".join([said, *map(str, others)]))
         self.number: Final = number
+        self.what: Final = what
 
 
 def broken(number: int, what: str) -> NoReturn:
@@ -39,3 +42,20 @@ def holds(number: int, condition: object, what: str) -> None:
     """Raises BrokenError where the condition is false. `what`: what was seen then."""
     if not condition:
         broken(number, what)
+
+
+def raise_all(faults: Sequence[BrokenError]) -> None:
+    """Raise the first, which then tells of all; nothing where there is none. Raises BrokenError."""
+    if faults:
+        raise BrokenError(faults[0].number, faults[0].what, faults[1:])
+
+
+def ask_all(questions: Iterable[Callable[[], None]]) -> None:
+    """Ask each, also where one before has shown something. Raises BrokenError, which tells of all."""
+    faults = []
+    for question in questions:
+        try:
+            question()
+        except BrokenError as fault:
+            faults.append(fault)
+    raise_all(faults)

@@ -6,6 +6,7 @@ import sqlite3
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from fuzz.invariants import holds
 from triocollect.servers.resources.database import Database, execute
 from triocollect.servers.states import give_back, keep
 
@@ -76,8 +77,11 @@ def test_it_answers_as_a_connection_that_lives_on(statements):
         for sql in (*SETUP, *statements):
             database, output = execute(give_back(keep(database), Database), sql)
             answer = "wrong" if "error" in output else output.get("rows", [])
-            assert answer == of_a_connection(connection, sql), sql
-            assert bool(database.marks) == connection.in_transaction, sql
+            living = of_a_connection(connection, sql)
+            holds(13, answer == living, f"{sql}: {answer}; a living connection says {living}")
+            same = bool(database.marks) == connection.in_transaction
+            holds(13, same, f"{sql}: another transaction than in a living connection")
             for look in LOOKS:
-                assert execute(database, look).output["rows"] == of_a_connection(connection, look), sql
+                here, there = execute(database, look).output["rows"], of_a_connection(connection, look)
+                holds(13, here == there, f"after {sql} there is {here}; in a living connection {there}")
         event(f"in a transaction at the end: {connection.in_transaction}")

@@ -10,6 +10,7 @@ import hypothesis
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
+from fuzz.invariants import holds
 from tests.checkpoint.dying_disk import DeathError, DyingDisk
 from triocollect.checkpoint.dispatch_log import start_dispatched
 from triocollect.checkpoint.sent import read_dispatched
@@ -48,9 +49,10 @@ class Lives(RuleBasedStateMachine):
             self.log = None
         first = not self.path.exists()
         self.past = read_dispatched(self.path, boot=str(self.boot))
-        assert self.past.complete != first
+        holds(2, self.past.complete != first, f"a log that was there is complete: {self.past.complete}")
         for rollout, attempt in self.used.items():
-            assert self.past.next_attempt(rollout) > attempt, "an attempt would be sent twice"
+            following = self.past.next_attempt(rollout)
+            holds(2, following > attempt, f"{rollout} goes on as {following}, and {attempt} was used")
         header = DispatchHeader("4f2c", 1, 0, reserved=0, floor=self.past.floor)
         self.log = start_dispatched(self.path, header, self.past.attempts, boot=str(self.boot))
 

@@ -3,6 +3,7 @@
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from fuzz.invariants import holds
 from triocollect.flight.ledger import Ledger
 from triocollect.protocol.ids import EpisodeId, RowKey
 
@@ -22,8 +23,8 @@ class Lives(RuleBasedStateMachine):
             return
         expected = self.ledger.next_attempt(key)
         episode = self.ledger.start(key, str(key))
-        assert episode.attempt == expected
-        assert episode not in self.arrived, "an attempt flew twice"
+        holds(2, episode.attempt == expected, f"{episode} flies, and {expected} was the next")
+        holds(2, episode not in self.arrived, f"{episode} flies twice")
 
     def land(self, nth):
         return sorted(self.ledger.flying)[nth % len(self.ledger.flying)]
@@ -38,9 +39,11 @@ class Lives(RuleBasedStateMachine):
             self.ledger.flying[key],
         )
         self.ledger.nothing_ran(key)
-        assert (key in self.ledger.restored) == (continuing and not torn)
+        kept = key in self.ledger.restored
+        holds(10, kept == (continuing and not torn), f"{episode} did not begin; it is still restored: {kept}")
         if not (continuing and torn):
-            assert self.ledger.next_attempt(key) == episode.attempt
+            following = self.ledger.next_attempt(key)
+            holds(2, following == episode.attempt, f"nothing of {episode} ran, and {following} is next")
 
     @precondition(lambda self: self.ledger.flying)
     @rule(nth=st.integers(0, 5))
@@ -48,6 +51,7 @@ class Lives(RuleBasedStateMachine):
         key = self.land(nth)
         self.arrived.add(self.ledger.flying[key])
         self.ledger.no_reply(key)
+        holds(7, key in self.ledger.lost, f"{key} brought no reply, and nobody will retire it")
 
     @precondition(lambda self: self.ledger.flying)
     @rule(nth=st.integers(0, 5))
@@ -56,23 +60,24 @@ class Lives(RuleBasedStateMachine):
         self.arrived.add(self.ledger.flying[key])
         self.done.add(key)
         self.ledger.replied(key)
+        holds(7, key not in self.ledger.lost, f"{key} replied, and is to be retired")
 
     @rule()
     def a_participant_restarts(self):
         flying, restored = set(self.ledger.flying), dict(self.ledger.restored)
         self.ledger.tear("it restarted")
-        assert set(self.ledger.torn) == flying
-        assert not self.ledger.restored
-        assert restored.items() <= self.ledger.lost.items()
+        holds(13, set(self.ledger.torn) == flying, f"{flying} fly without a part; torn: {self.ledger.torn}")
+        holds(13, not self.ledger.restored, "what was restored there is to be continued")
+        holds(7, restored.items() <= self.ledger.lost.items(), "what was restored is not to be retired")
 
     @precondition(lambda self: self.ledger.lost)
     @rule(nth=st.integers(0, 5))
     def one_is_retired(self, nth):
         key = sorted(self.ledger.lost)[nth % len(self.ledger.lost)]
         self.ledger.retired({key: EpisodeId(str(key), 99)})
-        assert key in self.ledger.lost, "another attempt was retired"
+        holds(7, key in self.ledger.lost, "another attempt was retired, and it counts as this one")
         self.ledger.retired({key: self.ledger.lost[key]})
-        assert key not in self.ledger.lost
+        holds(7, key not in self.ledger.lost, "it was retired, and is to be retired again")
 
     @rule(data=st.data())
     def crash(self, data):
@@ -89,12 +94,14 @@ class Lives(RuleBasedStateMachine):
     @invariant()
     def what_would_be_continued_is_what_can_still_arrive(self):
         standing = {*self.ledger.flying.values(), *self.ledger.restored.values()}
-        assert self.ledger.scope() == standing
-        assert not standing & {EpisodeId(str(key)) for key in self.done}
+        holds(6, self.ledger.scope() == standing, f"the scope is {self.ledger.scope()}, not {standing}")
+        done = {episode for episode in standing if episode.rollout_id in set(map(str, self.done))}
+        holds(1, not done, f"{done} replied, and may still arrive")
 
     @invariant()
     def what_is_said_of_rows_in_flight_is_said_of_no_others(self):
-        assert {*self.ledger.torn, *self.ledger.continuing} <= set(self.ledger.flying)
+        told = {*self.ledger.torn, *self.ledger.continuing}
+        holds(6, told <= set(self.ledger.flying), f"{told} are said to be in flight")
 
 
 TestLives = Lives.TestCase

@@ -10,6 +10,7 @@ import trio
 import trio.testing
 from hypothesis import given, settings
 
+from fuzz.invariants import holds
 from tests.participant.harness import ONE, TWO, commit, participant, retire
 from triocollect.participant import EpisodeId
 
@@ -95,11 +96,13 @@ async def live(root, steps):
                 hang.free.set()
         start = anyio.current_time()
         await counts.admission.until_open()
-        assert anyio.current_time() - start <= LONGEST_S
-        assert await caller.phase() == "open"
+        waited = anyio.current_time() - start
+        holds(8, waited <= LONGEST_S, f"it was closed for {waited:g} s, which is longer than its lease")
+        phase = await caller.phase()
+        holds(8, phase == "open", f"it is {phase} when nobody calls any more")
         await caller.add(EpisodeId("new"))
     for operation, files in world.resumed.items():
-        assert world.files(operation) == files, "a file appeared after the resume"
+        holds(9, world.files(operation) == files, f"a file appeared after the resume of {operation}")
 
 
 async def _saved(caller):

@@ -14,6 +14,7 @@ import hypothesis
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from fuzz.invariants import holds
 from tests.checkpoint.checkpoints import draft
 from tests.checkpoint.dying_disk import DeathError, DyingDisk
 from triocollect.checkpoint.ladder import find_checkpoint, read_latest
@@ -69,7 +70,7 @@ class Lives(RuleBasedStateMachine):
 
     def begin(self):
         collection = draft(self.store, [EpisodeId("0-0")], [("environment", "env")])
-        assert collection.sequence not in self.used, "a number was used twice"
+        holds(3, collection.sequence not in self.used, f"number {collection.sequence} was used before")
         self.used.add(collection.sequence)
         return collection
 
@@ -86,22 +87,24 @@ class Lives(RuleBasedStateMachine):
         collection = self.begin()
         self.store.publish(collection)
         self.has_published(collection.sequence)
-        assert self.store.prune() == ()
-        kept = self.folders()
-        assert collection.sequence in kept
-        assert len(kept) <= 2
-        assert kept <= self.published, "a try that was never published is kept"
+        told, kept = self.store.prune(), self.folders()
+        holds(4, told == (), f"it could not be pruned: {told}")
+        holds(4, collection.sequence in kept, "what LATEST names was pruned")
+        holds(4, len(kept) <= 2, f"{kept} are kept")
+        holds(4, kept <= self.published, f"tries that were never published are kept: {kept}")
         if before.checkpoint is not None and not before.skipped:
-            assert before.checkpoint.collection.sequence in kept
-        assert not [name for name in self.names() if is_rest(self.root / name)]
-        assert self.store.discard(collection.sequence) == (), "a confused caller"
-        assert collection.sequence in self.folders()
+            second = before.checkpoint.collection.sequence
+            holds(10, second in kept, f"{second} was whole, and was pruned")
+        rests = [name for name in self.names() if is_rest(self.root / name)]
+        holds(4, not rests, f"leavings of ours: {rests}")
+        self.store.discard(collection.sequence)  # by a confused caller
+        holds(3, collection.sequence in self.folders(), "what LATEST names was discarded")
 
     @rule()
     def a_try_fails(self):
         collection = self.begin()
-        assert self.store.discard(collection.sequence) == ()
-        assert collection.sequence not in self.folders()
+        told = self.store.discard(collection.sequence)
+        holds(4, told == () and collection.sequence not in self.folders(), f"a try that failed stays: {told}")
 
     @rule()
     def a_try_ends_right_before_it_would_count(self):
@@ -136,7 +139,7 @@ class Lives(RuleBasedStateMachine):
                 self.has_published(collection.sequence)
                 self.store.prune()
             except (StorageError, OSError):
-                assert self.bytes_of_latest() == latest, "not published, and LATEST has moved"
+                holds(3, self.bytes_of_latest() == latest, "not published, and LATEST has moved")
                 if collection is not None:
                     self.store.discard(collection.sequence)
 
@@ -154,11 +157,11 @@ class Lives(RuleBasedStateMachine):
         with contextlib.suppress(DamageError):
             latest = read_latest(self.root)
             if latest is None:
-                assert None in self.latest
+                holds(3, None in self.latest, "LATEST is gone")
                 self.latest, self.published, self.untold = {None}, set(), set()
                 self.harmed.discard("LATEST")
             else:
-                assert latest.sequence in self.latest
+                holds(3, latest.sequence in self.latest, f"LATEST names {latest.sequence}, of {self.latest}")
                 self.has_published(latest.sequence)
 
     def bytes_of_latest(self):
@@ -199,19 +202,22 @@ class Lives(RuleBasedStateMachine):
         rung = find_checkpoint(self.root)
         for skipped in rung.skipped:
             doubtful = "LATEST" in self.harmed or sequence_of(skipped.name) in self.untold
-            assert doubtful or skipped.name in self.harmed, str(skipped)
+            holds(3, doubtful or skipped.name in self.harmed, str(skipped))
         if rung.checkpoint is None:
-            assert None in self.latest or self.harmed
+            holds(3, None in self.latest or self.harmed, "nothing is found of what was published")
             return
-        assert rung.checkpoint.folder.name not in self.harmed
+        found = rung.checkpoint.folder.name
+        holds(3, found not in self.harmed, f"{found} is damaged, and passes for whole")
         number = rung.checkpoint.collection.sequence
         if "LATEST" not in self.harmed:
-            assert number in (self.published if rung.skipped else self.latest)
+            possible = self.published if rung.skipped else self.latest
+            holds(3, number in possible, f"{number} is gone on from, and LATEST named {possible}")
 
     @invariant()
     def what_is_not_ours_is_untouched(self):
         for name, data in FOREIGN.items():
-            assert (self.root / name).read_bytes() == data
+            there = (self.root / name).exists() and (self.root / name).read_bytes() == data
+            holds(4, there, f"{name}, which is not ours, is gone or changed")
 
 
 TestLives = Lives.TestCase
