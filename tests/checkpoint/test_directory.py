@@ -187,10 +187,13 @@ async def test_the_lock_file_says_who_collects(root):
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", lock.started)
 
 
-@pytest.mark.parametrize("stale", [b"%d\n" % os.getpid(), b"1\n", b"", b"nonsense", b"99999999\n"])
+OURS = "ours"
+
+
+@pytest.mark.parametrize("stale", [OURS, "1\n", "", "nonsense", "99999999\n"])
 async def test_a_pid_file_is_never_another_collector(root, stale):
     root.mkdir(parents=True)
-    (root / "collector.pid").write_bytes(stale)
+    (root / "collector.pid").write_text(f"{os.getpid()}\n" if stale is OURS else stale)
     directory = await enter(root)
     directory.raise_epoch()
     directory.write_pid()
