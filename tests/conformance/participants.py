@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from itertools import count
 
 import anyio
 
@@ -20,6 +21,7 @@ from triocollect.protocol.refusals import Code, status_of
 
 TOKEN = "s3cret"
 PREFIX = "/checkpoint/v1/"
+CALLS = count()
 
 
 async def inline(work):
@@ -27,8 +29,8 @@ async def inline(work):
     return work()
 
 
-async def answer(send, status, body):
-    await send({"type": "http.response.start", "status": status, "headers": []})
+async def answer(send, status, body, headers=()):
+    await send({"type": "http.response.start", "status": status, "headers": [*headers]})
     await send({"type": "http.response.body", "body": json.dumps(body).encode()})
 
 
@@ -60,14 +62,14 @@ class Desk:
         episode = episode_in({name.decode(): value.decode() for name, value in scope["headers"]})
         if isinstance(self.sessions, Sessions):
             self.sessions.begin(episode, {"asked": 1})
-        await answer(send, 200, {})
+        await answer(send, 200, {}, [(b"x-call-id", str(next(CALLS)).encode())])
 
 
 class Playing:
-    """The application of an environment: a /run takes a second."""
+    """The application of an environment."""
 
-    def __init__(self, admission, sessions, *, asks=True):
-        self.admission, self.sessions, self.asks = admission, sessions, asks
+    def __init__(self, admission, sessions, *, asks=True, takes_s=1):
+        self.admission, self.sessions, self.asks, self.takes_s = admission, sessions, asks, takes_s
 
     async def __call__(self, scope, receive, send):
         if scope["type"] == "lifespan":
@@ -88,7 +90,7 @@ class Playing:
             self.sessions.begin(episode, {"asked": 1})
         with self.admission.enter(episode, "playing") as work:
             async with work.resting("playing"):
-                await anyio.sleep(1)
+                await anyio.sleep(self.takes_s)
         if kept:
             self.sessions.end(episode)
         return not work.retired
@@ -117,7 +119,7 @@ def whole(root, kind="resources", mode="exported", **parts):
         hooks = Participant(kind, "desk", admission, Record)
         hooks.mode = mode
     if kind == "environment":
-        app = Playing(admission, hooks, asks=parts.get("asks", True))
+        app = Playing(admission, hooks, asks=parts.get("asks", True), takes_s=parts.get("takes_s", 1))
     else:
         app = parts.get("admitted", Admitted)(Desk(hooks), admission)
     return ControlPlane(app, hooks, admission, token=TOKEN, root=root, in_thread=inline)
@@ -279,6 +281,24 @@ class StaysAfterTheGoodbye(Broken):
         if verb == "forget" and call is not None:
             call["goodbye"] = False
         await super().control(scope, verb, call, body, send)
+
+
+class TakesNoRunAgain(Broken):
+    """An environment that stays closed, although it says that it is open."""
+
+    def __init__(self, root):
+        super().__init__(root, kind="environment")
+        self.shut = False
+
+    async def control(self, scope, verb, call, body, send):
+        self.shut = self.shut or verb == "prepare"
+        await super().control(scope, verb, call, body, send)
+
+    async def data(self, scope, receive, send):
+        if self.shut:
+            await answer(send, 409, {"error": {"code": Code.CHECKPOINT_OPEN, "detail": ""}})
+        else:
+            await self.app(scope, receive, send)
 
 
 class SaysOneThingTwice(Broken):

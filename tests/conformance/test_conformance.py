@@ -42,6 +42,7 @@ BROKEN = [
     ("AdmitsWithoutAskingAgain", 24),
     ("NeverOpensItsDoorAgain", 25),
     ("OpensWithoutWakingWhoWaits", 25),
+    ("TakesNoRunAgain", 25),
     ("RunsWhileClosed", 26),
     ("StaysAfterTheGoodbye", 30),
     ("RestoresAlthoughItHasServed", 33),
@@ -59,3 +60,23 @@ async def test_of_a_broken_participant_exactly_its_promise_is_named(
     assert examined.broken == (number,), examined.text()
     [broken] = [one for one in examined.findings if one.verdict == "BROKEN"]
     assert all((broken.asked, broken.answered, broken.expected, broken.look)), broken
+
+
+async def test_an_environment_whose_rows_last_is_not_taken_for_a_broken_one(tmp_path, terms, autojump_clock):
+    lasting = partial(whole, tmp_path, "environment", takes_s=3600)
+    examined = await examine_in_process(lasting, terms)
+    assert examined.broken == (), examined.text()
+    untried = [one.why for one in examined.findings if one.verdict == "untried"]
+    assert "give a shorter row" in untried[0]
+    assert set(untried[1:]) == {"no work that it is asked for succeeds, as is told above"}
+
+
+async def test_what_needs_more_than_a_url_says_what_it_needs(tmp_path, autojump_clock):
+    app = whole(tmp_path)
+    examined = await examine_in_process(lambda: app, Terms(token=TOKEN, seconds=0.0, seed=1))
+    assert examined.broken == (), examined.text()
+    untried = {one.number: one.why for one in examined.findings if one.verdict == "untried"}
+    assert untried.keys() == {11, 19, 39, 40}
+    assert "--checkpoint-dir" in untried[11]
+    assert "the same again" in untried[39]
+    assert "which nothing needs" in examined.left

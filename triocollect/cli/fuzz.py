@@ -162,7 +162,7 @@ def _examined(
 ) -> Examined:
     say_so(f"{server.kind} at {server.url}")
     examined = trio.run(partial(examine_url, server.url, evolve(terms, kind=server.kind), restart))
-    say_so(examined.tail())
+    say_so(examined.sum())
     return examined
 
 

@@ -9,7 +9,7 @@ from triocollect.protocol.messages import VERSION, Capabilities, Greeted, Status
 from triocollect.protocol.refusals import Code
 
 VERBS: Final = ("hello", "prepare", "commit", "restore", "resume", "retire", "forget")
-_OUTSIDE: Final = ("../outside", "/outside", "inside/../../outside")
+_OUTSIDE: Final = ("../{}", "/{}", "inside/../../{}")
 
 
 def nothing_of(peer: Peer, verb: str) -> dict[str, object]:
@@ -78,7 +78,7 @@ async def nonsense_is_refused(peer: Peer) -> None:
 async def directories_stay_inside(peer: Peer) -> None:
     """A checkpoint outside the checkpoint directory is refused, and nothing is written."""
     await peer.prepared()
-    for place in _OUTSIDE:
+    for place in (outside.format(peer.name) for outside in _OUTSIDE):
         reply = await peer.call("commit", **{**peer.cut(), "directory": place})
         reply.must(reply.code is not None, f"a refusal of the directory {place!r}: {Code.BAD_REQUEST}")
     status = await peer.raw("GET", "status")

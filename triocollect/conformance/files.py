@@ -48,7 +48,9 @@ def _faults_of(peer: Peer, path: Path, told: ManifestRef) -> Iterator[str]:
     if (digest := hashlib.sha256(data).hexdigest()) != told.sha256:
         yield f"the digest of {path}, {digest}"
     manifest = msgspec.json.decode(data, type=Manifest)
-    records = path.parent / manifest.records.path
+    if "/" in (name := manifest.records.path):
+        yield f"records beside {path}, not {name!r}"
+    records = path.parent / name
     content = records.read_bytes()
     if hashlib.sha256(content).hexdigest() != manifest.records.sha256:
         yield f"{records} to have the digest that its manifest says, {manifest.records.sha256}"

@@ -38,18 +38,18 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
 
     def text(self) -> str:
         """The whole of it for people."""
-        return "\n".join([self.head(), *map(told, self.findings), self.tail()])
+        return "\n".join([*map(told, self.findings), self.sum()])
 
-    def head(self) -> str:
-        """Who was examined."""
-        return f"{self.kind} {self.instance} ({self.mode}) at {self.url}"
-
-    def tail(self) -> str:
-        """The sum."""
-        counts = [f"{sum(one.verdict == word for one in self.findings)} {word}" for word in _WORDS]
+    def sum(self) -> str:
+        """The last lines of it."""
+        counts = ", ".join(f"{sum(one.verdict == word for one in self.findings)} {word}" for word in _WORDS)
         walked = f"; {self.calls} calls in any order, seed {self.seed}" if self.calls else ""
-        left = f"\n{self.left}" if self.left else ""
-        return f"{', '.join(counts)}{walked}{left}"
+        lines = [f"{self.kind} {self.instance}: {counts}{walked}"]
+        if self.mode == "restart_only":
+            lines.append(
+                "its mode is restart_only: a checkpoint has nothing of it, what it served is played anew"
+            )
+        return "\n".join([*lines, *filter(None, (self.left,))])
 
 
 _WORDS: Final = ("kept", "BROKEN", "untried")

@@ -144,16 +144,23 @@ class Peer:
         return await self._exchange("POST", work.path, work.body, headers, asked)
 
     async def worked(self, episode: EpisodeId, *, epoch: int | None = None, continued: bool = False) -> Reply:
-        """Ask for work of an episode while it is open. Raises BrokenPromiseError where no answer comes."""
+        """Ask for work of an episode while no checkpoint is open.
+
+        Raises BrokenPromiseError where no answer comes, UntriedError for an environment: a rollout may last.
+        """
         sender = self.sender if epoch is None else Sender(self.name, epoch)
         work = self.works.of(episode, sender, continued=continued)
         try:
             with anyio.fail_after(self.patience_s):
                 return await self.work(work)
         except TimeoutError:
-            asked = f"POST {work.path} for {episode.capture_key} while no checkpoint is open"
-            expected = f"an answer within {self.patience_s:g} s (--patience)"
-            raise BrokenPromiseError(asked=asked, answered="nothing", expected=expected) from None
+            pass
+        asked = f"POST {work.path} for {episode.capture_key} while no checkpoint is open"
+        expected = f"an answer within {self.patience_s:g} s (--patience)"
+        if self.works.kind != "environment":
+            raise BrokenPromiseError(asked=asked, answered="nothing", expected=expected)
+        self._idle = True
+        raise UntriedError(f"{asked} needs {expected}: give a shorter row")
 
     async def served(self) -> EpisodeId:
         """An episode that it has done work for. Raises UntriedError where it cannot do any."""
@@ -163,6 +170,7 @@ class Peer:
         try:
             reply = await self.worked(episode)
         except BrokenPromiseError as error:
+            self._idle = True
             raise UntriedError(f"{error.asked} brought no answer") from None
         if not reply.success:
             self._idle = True

@@ -54,7 +54,8 @@ async def resume_lets_in(peer: Peer) -> None:
     """Whoever comes then, and whoever waits."""
     await peer.prepared()
     (await peer.call("resume")).done(Resumed)
-    await peer.worked(peer.episode())  # any answer will do: it is let in
+    reply = await peer.worked(peer.episode())
+    reply.must(reply.code != Code.CHECKPOINT_OPEN, "any other answer: the resume was answered")
     await peer.served()
     peer.operation += 1
     await peer.prepared()
