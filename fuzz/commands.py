@@ -46,6 +46,11 @@ COMMANDS: Final = {
         "cut the power at every point of recorded runs, and start on every state that can be left",
         55.0,
     ),
+    "killpoints": Command(
+        "fuzz.disk.killpoints:explore",
+        "kill a run at every call that changes a file, and amid every write, and go on to the end",
+        55.0,
+    ),
     "mutants": Command(
         "fuzz.mutants.run:explore",
         "plant flaws in the package and see that the short profile names each",

@@ -88,7 +88,9 @@ class Cutting:
             dice = random.Random(survivor.state.digest)
             at = Signal(Moment(dice.randint(100, 2500)), dice.choice(["USR1", "TERM"]))
             if time.monotonic() < self.deadline:
-                self._live(msgspec.structs.replace(story, lives=(Life(signals=(at,)), UNDISTURBED)), survivor)
+                self._live(
+                    msgspec.structs.replace(story, lives=(Life(signals=(at,)), UNDISTURBED), dice=2), survivor
+                )
 
     def _live(self, story: Story, begin: _Survivor | None) -> list[_Survivor]:
         root = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
@@ -110,7 +112,9 @@ class Cutting:
             self._complain(15, f"a run from there does not come to its end: {fault}", "a whole run")
             return []
         if begin is not None:
-            for number, what in of_end(recorder, begin.facts, world.story.rows):
+            told = [operation for operation, _ in recorder.log if isinstance(operation, Fact)]
+            output = recorder.bytes_of(OUTPUT)
+            for number, what in of_end(output, told, begin.facts, world.story.rows):
                 self._complain(
                     number, what, f"a run that went on after a cut that took {begin.state.lost or 'nothing'}"
                 )

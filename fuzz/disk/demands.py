@@ -1,14 +1,14 @@
 """What has to be so after a cut, whatever it took: asked of what is left and of a start on that."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from attrs import define, field, frozen
 
-from fuzz.disk.results import Named, Result, named_in, results_in
+from fuzz.disk.results import Files, Named, Result, named_in, results_in
 from fuzz.disk.start import Started
-from fuzz.disk.storage import Fact, Recorder
+from fuzz.disk.storage import Fact
 
 OUTPUT: Final = "out.jsonl"
 SIDECAR: Final = "out_failures.jsonl"
@@ -80,17 +80,27 @@ def look(files: dict[str, bytes | None], started: Started | str, after: bytes) -
 
 def broken(seen: Seen, facts: Facts, rows: int) -> Iterator[tuple[int, str]]:
     """Each invariant that does not hold, and what was seen."""
-    if lost := facts.acknowledged - seen.keys:
-        yield 1, f"{sorted(lost)} were acknowledged or left out of a checkpoint as finished, and are lost"
-    named = seen.named
-    if named.fault is not None:
-        yield 3, named.fault
-    elif (named.sequence or 0) < facts.published:
-        yield 3, f"checkpoint {facts.published} was published, and LATEST names {named.sequence}"
+    yield from of_files(seen.keys, seen.named, facts)
     if isinstance(seen.started, str):
         yield 15, f"the next run does not start: {seen.started}"
         return
     yield from _of_start(seen, seen.started, facts, rows)
+
+
+def of_files(keys: frozenset[str], named: Named, facts: Facts) -> Iterator[tuple[int, str]]:
+    """What does not hold of the bytes that are left. `keys`: the episodes whose ends are written."""
+    if lost := facts.acknowledged - keys:
+        yield 1, f"{sorted(lost)} were acknowledged or left out of a checkpoint as finished, and are lost"
+    if named.fault is not None:
+        yield 3, named.fault
+    elif (named.sequence or 0) < facts.published:
+        yield 3, f"checkpoint {facts.published} was published, and LATEST names {named.sequence}"
+
+
+def keys_in(files: Files) -> frozenset[str]:
+    """The episodes whose ends are written."""
+    results = (*results_in(files.get(OUTPUT) or b""), *results_in(files.get(SIDECAR) or b""))
+    return frozenset(one.capture_key for one in results)
 
 
 def _of_start(seen: Seen, started: Started, facts: Facts, rows: int) -> Iterator[tuple[int, str]]:
@@ -124,23 +134,20 @@ def named_and_passed_over(named: Named, started: Started) -> bool:
     return named.fault is None and named.sequence is not None and started.sequence != named.sequence
 
 
-def of_end(recorder: Recorder, before: Facts, rows: int) -> Iterator[tuple[int, str]]:
-    """What does not hold of a run that went on from a state to its end. `before`: what was told till then."""
-    succeeded = Counter(
-        one.rollout_id for one in results_in(recorder.bytes_of(OUTPUT)) if one.failure is None
-    )
+def of_end(output: bytes, told: Iterable[Fact], before: Facts, rows: int) -> Iterator[tuple[int, str]]:
+    """What does not hold of a run that went on to its end. `told` by it, `before` by those before it."""
+    succeeded = Counter(one.rollout_id for one in results_in(output) if one.failure is None)
     if len(succeeded) != rows or set(succeeded.values()) != {1}:
         yield 1, f"{rows} rows have come to these results: {dict(succeeded)}"
-    for operation, _ in recorder.log:
-        match operation:
-            case Fact(what="sent" | "installed", of=of):
-                rollout_id, _, attempt = of.partition(":")
-                if int(attempt) <= before.sent.get(rollout_id, -1):
-                    yield 2, f"{of} was sent, after {before.sent}"
-            case Fact(what="pruned", of=names):
-                kept = [name for name in names.split() if name.startswith("ckpt-")]
-                left = [name for name in names.split() if name.endswith(".tmp")]
-                if len(kept) > MOST_KEPT or left:
-                    yield 4, f"after a prune there are {names}"
-            case _:
-                pass
+    for fact in told:
+        if fact.what in {"sent", "installed"}:
+            rollout_id, _, attempt = fact.of.partition(":")
+            if int(attempt) <= before.sent.get(rollout_id, -1):
+                yield 2, f"{fact.of} was {fact.what}, after {before.sent}"
+        elif fact.what == "pruned":
+            names = fact.of.split()
+            kept = [name for name in names if name.startswith("ckpt-")]
+            if len(kept) > MOST_KEPT or any(name.endswith(".tmp") for name in names):
+                yield 4, f"after a prune there are {names}"
+        elif fact.what == "exit" and fact.of != "0":
+            yield 15, f"the run that nobody disturbed ended with {fact.of}"

@@ -14,7 +14,7 @@ from typing import Final
 import trio
 import trio.testing
 
-from fuzz.disk.calls import watched
+from fuzz.disk.calls import Watcher, watched
 from fuzz.disk.results import results_in
 from fuzz.disk.storage import ACKNOWLEDGED, Recorder
 from fuzz.simulation.living import Living
@@ -26,6 +26,7 @@ from fuzz.simulation.world import World
 from triocollect.collector.sinks import ACK_VARIABLE
 from triocollect.errors import reason_of
 from triocollect.protocol.manifests import CheckpointOutcome
+from triocollect.report.run_report import Report
 
 NOT_OURS: Final = frozenset({"effects", ACKNOWLEDGED})  # in a story's folder
 OUTPUT: Final = "out.jsonl"
@@ -95,24 +96,31 @@ def a_story(seed: int) -> Story:
 def record(world: World) -> Recorder:
     """Live a whole story; what its disk was told, and the facts in between."""
     recorder = Recorder(world.folder, without=NOT_OURS)
-    world.oracle = Eyes(world.folder, world.story, lambda what, of: _tell(recorder, what, of))
-    world.clock = trio.testing.MockClock(autojump_threshold=0)
-    with acknowledging(world.folder), world.simulated(), watched(world.folder, recorder):
-        try:
-            trio.run(_live_all, world, recorder, clock=world.clock)
-        except BaseExceptionGroup as group:
-            raise reason_of(group) from group
+    live(world, recorder, lambda what, of: _tell(recorder, what, of))
     return recorder
 
 
-async def _live_all(world: World, recorder: Recorder) -> None:
+def live(world: World, watcher: Watcher, fact: Callable[[str, str], None]) -> Report | None:
+    """Live a whole story while somebody watches its files; what the last life has reported."""
+    world.oracle = Eyes(world.folder, world.story, fact)
+    world.clock = trio.testing.MockClock(autojump_threshold=0)
+    with acknowledging(world.folder), world.simulated(), watched(world.folder, watcher):
+        try:
+            return trio.run(_live_all, world, fact, clock=world.clock)
+        except BaseExceptionGroup as group:
+            raise reason_of(group) from group
+
+
+async def _live_all(world: World, fact: Callable[[str, str], None]) -> Report | None:
+    living = None
     for life in world.story.lives:
-        recorder.fact("begins", "afresh" if life.fresh else "again")
+        fact("begins", "afresh" if life.fresh else "again")
         living = world.living = Living(world, life)
         world.network.begin(living, life.faults)
         world.oracle.begin(living.servers, life, anew=True)
         async with trio.open_nursery() as own:  # whose tasks have the collector's context
             own.start_soon(living.live)
+    return None if living is None else living.report
 
 
 def _tell(recorder: Recorder, what: str, of: str) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -79,3 +80,11 @@ def _meant(files: Files, path: str, sha256: str) -> bytes:
     if hashlib.sha256(data).hexdigest() != sha256:
         raise LookupError(f"{path} has other bytes than its digest says")
     return data
+
+
+def files_in(folder: Path) -> dict[str, bytes | None]:
+    """All that is there."""
+    return {
+        str(path.relative_to(folder)): None if path.is_dir() else path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+    }

@@ -1,0 +1,162 @@
+"""`python -m fuzz killpoints`: SIGKILL before every call that changes a file, and amid every write.
+
+The calls are those of a start, rows, checkpoints, a stop, a resume and a fresh run (`places.py`), collector
+and servers in one process that dies as a whole. The next life goes on to the end, and nothing that anybody
+was told may be missing; every fourth time it is killed as well, and the one after it goes on.
+"""
+
+import itertools
+import logging
+import math
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from attrs import frozen
+
+from fuzz.commands import Options
+from fuzz.disk.calls import Call
+from fuzz.disk.children import End, facts_of, lived, sum_of, why
+from fuzz.disk.demands import OUTPUT, keys_in, of_end, of_files
+from fuzz.disk.places import SCENARIOS, Counting, Scenario, bases, calls_of, counts, named, next_life, scene
+from fuzz.disk.results import files_in, named_in
+from fuzz.invariants import BrokenError
+from fuzz.jobs import share
+from fuzz.simulation.world import World
+from fuzz.tally import Tally
+
+TWICE: Final = 4  # one in so many is killed a second time
+SECOND: Final = 90  # at one of so many calls of the resume
+
+
+@frozen
+class Point:
+    """The `nth` call of a scenario, in words; `amid`: half of that write is done."""
+
+    scenario: Scenario
+    nth: int
+    call: str
+    amid: bool
+
+    def __str__(self) -> str:
+        return f"{self.scenario.name}:{self.nth}:{'amid' if self.amid else 'before'}"
+
+
+class Killer:
+    """Kills this process at a call."""
+
+    def __init__(self, nth: int, *, amid: bool = False) -> None:
+        self._left, self._amid, self._dying = nth, amid, False
+
+    def before(self, call: Call) -> int | None:
+        if not counts(call):
+            return None
+        self._left -= 1
+        if self._left == 0:
+            if self._amid and call.name == "write":
+                self._dying = True
+                return len(call.data) // 2
+            _die()
+        return None
+
+    def after(self, _call: Call) -> None:
+        if self._dying:
+            _die()
+
+
+def explore(options: Options, tally: Tally) -> None:
+    """Point after point, from another one each time."""
+    share(_points, options, tally)
+
+
+def _points(options: Options, tally: Tally) -> None:
+    logging.disable(logging.WARNING)  # what servers say of peers that died
+    deadline = time.monotonic() + options.seconds
+    with bases() as made:
+        points = list(all_points(made))
+        if options.replay is not None:
+            first, _, second = options.replay.partition("+")
+            (point,) = (one for one in points if str(one) == first)
+            kill(point, made[point.scenario.name], tally, second=int(second or 0))
+            return
+        begin, struck = options.seed % len(points), 0
+        for nth in spread(len(points), begin):
+            if time.monotonic() > deadline or struck == len(points):
+                break
+            dice = random.Random(options.seed + nth)
+            second = dice.randint(1, SECOND) if dice.randrange(TWICE) == 0 else 0
+            kill(points[nth], made[points[nth].scenario.name], tally, second=second)
+            struck += 1
+        print(f"{struck} of {len(points)} points, from point {begin} on", flush=True)
+
+
+def all_points(made: dict[str, Path]) -> Iterator[Point]:
+    """Every one of the scenarios that there are bases of."""
+    for scenario in (one for one in SCENARIOS if one.name in made):
+        for nth, call in enumerate(calls_of(scenario, made[scenario.name]), 1):
+            yield Point(scenario, nth, call, amid=False)
+            if call.startswith("write"):
+                yield Point(scenario, nth, call, amid=True)
+
+
+def spread(count: int, begin: int) -> Iterator[int]:
+    """All numbers below, each once, neighbours far from each other."""
+    step = next(one for one in itertools.count(int(count * 0.618)) if math.gcd(one, count) == 1)
+    return ((begin + nth * step) % count for nth in range(count))
+
+
+def kill(point: Point, base: Path, tally: Tally, *, second: int = 0) -> None:
+    """Die there, see what is left, and go on to the end. `second`: the call at which the next life dies."""
+    replay = f"python -m fuzz killpoints --replay '{point}{f'+{second}' if second else ''}'"
+    with scene(point.scenario, base) as world:
+        end = lived(world, Killer(point.nth, amid=point.amid))
+        faults = list(_left(world, end)) if end != "killed" else []
+        if end == "killed" and second:
+            next_life(world)
+            end = lived(world, Killer(second))
+        faults += _afterwards(world)
+        kind = "SIGKILL" + (" amid a write" if point.amid else "") + (", and again" if second else "")
+        outcome = "goes on to the end" if not faults else "broken"
+        tally.explored += 1
+        tally.fault(kind, named(point.call), f"{point}+{second}", outcome)
+        for number, what in faults[:3]:
+            for one in dict.fromkeys((number, 15)):
+                tally.violation(f"{BrokenError(one, what)}\n{point}: {point.call}", replay)
+
+
+def _left(world: World, end: End) -> Iterator[tuple[int, str]]:
+    """A life that was not killed: its calls were fewer this time, or it broke."""
+    if end != "ended":
+        yield 15, f"the life that was to be killed {end}: {why(world)}"
+
+
+def _afterwards(world: World) -> list[tuple[int, str]]:
+    """What is broken on the disk, and in a life from there to the end."""
+    told = facts_of(world)
+    before, files = sum_of(told), files_in(world.folder)
+    faults = list(of_files(keys_in(files), named_in(files), before))
+    next_life(world)
+    end = lived(world, Counting())
+    if end != "ended":
+        return [*faults, (15, f"the next run {end}: {why(world)}")]
+    output = files_in(world.folder).get(OUTPUT) or b""
+    if not output.startswith(_whole(files.get(OUTPUT) or b"")):
+        faults.append((1, "whole lines of the output have changed"))
+    more = [fact for fact in facts_of(world)[len(_told_aloud(told)) :] if fact.what != "acknowledged"]
+    return [*faults, *of_end(output, more, before, world.story.rows)]
+
+
+def _told_aloud(told):
+    return [fact for fact in told if fact.what != "acknowledged"]
+
+
+def _whole(data: bytes) -> bytes:
+    return data[: data.rfind(b"\n") + 1]
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)

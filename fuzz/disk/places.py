@@ -1,0 +1,128 @@
+"""Runs at a moment to be struck: what was lived before is lived once, and copied for each blow."""
+
+import contextlib
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from attrs import frozen
+
+from fuzz.disk.calls import Call
+from fuzz.disk.children import LEDGER, lived, why
+from fuzz.disk.lives import NOT_OURS
+from fuzz.simulation.story import UNDISTURBED, Death, Life, Moment, Signal, Story
+from fuzz.simulation.world import World
+
+MEMORY: Final = Path("/dev/shm")
+ROWS: Final = 2
+_NUMBERS: Final = re.compile(r"[0-9a-f]{64}|[0-9]{6}")  # what differs from run to run in a call
+_ASKED: Final = tuple(Signal(Moment(at), "USR1") for at in (300, 900, 1500))
+_STOPPED: Final = Life(signals=(*_ASKED, Signal(Moment(2100), "TERM")))
+
+
+@frozen
+class Scenario:
+    """A life that something happens to, and those before it. `rate`: tokens a second."""
+
+    name: str
+    before: tuple[Life, ...]
+    life: Life
+    rate: float = 1.0
+
+    def story(self, *lives: Life, dice: int = 1) -> Story:
+        """These lives of the scenario's rows. With the same dice they draw the same ids."""
+        return Story(ROWS, 256, self.rate, 20, 5, lives, dice=dice)
+
+
+SCENARIOS: Final = (
+    Scenario("a run with checkpoints and a stop", (), _STOPPED),
+    Scenario("a run to its end", (), Life(signals=_ASKED[:1]), rate=4.0),
+    Scenario("a resume", (_STOPPED,), UNDISTURBED),
+    Scenario(
+        "a resume of a killed run", (_STOPPED, Life(death=Death(Moment(700)))), Life(signals=_ASKED[:2])
+    ),
+    Scenario("a fresh run over another", (_STOPPED,), Life(signals=_ASKED[:1], fresh=True)),
+)
+
+
+class Counting:
+    """Sees the calls that change something of ours, in order; of a child they are written to a file."""
+
+    def __init__(self, log: Path | None = None) -> None:
+        self.count = 0
+        self._log = log
+
+    def before(self, call: Call) -> int | None:
+        if not counts(call):
+            return None
+        self.count += 1
+        if self._log is not None:
+            with self._log.open("a") as file:
+                file.write(f"{call}\n")
+        return None
+
+    def after(self, call: Call) -> None:
+        pass
+
+
+def counts(call: Call) -> bool:
+    """Whether it changes a file or folder of a run."""
+    return call.name != "look" and call.path.partition("/")[0] not in NOT_OURS
+
+
+def named(call: str) -> str:
+    """A call in words that are the same in every run."""
+    return _NUMBERS.sub("*", call)
+
+
+@contextlib.contextmanager
+def bases(scenarios: Sequence[Scenario] = SCENARIOS) -> Iterator[dict[str, Path]]:
+    """Folders as the lives before each of these scenarios left them."""
+    with _folder() as root:
+        made = {}
+        for number, scenario in enumerate(scenarios):
+            world = World(root / str(number), scenario.story(*scenario.before))
+            if scenario.before:
+                assert lived(world, Counting()) == "ended", why(world)
+            made[scenario.name] = world.root
+        yield made
+
+
+@contextlib.contextmanager
+def scene(scenario: Scenario, base: Path) -> Iterator[World]:
+    """A world of one's own in which the scenario's life is the next; only attempts are remembered."""
+    with _folder() as root:
+        world = World(root / "world", scenario.story(scenario.life, dice=2))
+        shutil.rmtree(world.folder)
+        shutil.copytree(base / "folder", world.folder)
+        if scenario.life.fresh:
+            (world.folder / "acknowledged").unlink(missing_ok=True)
+        if (base / LEDGER).exists():
+            shutil.copy(base / LEDGER, world.root / LEDGER)
+        yield world
+
+
+def next_life(world: World) -> None:
+    """From now on it is a life that nobody disturbs, with other dice."""
+    world.story = msgspec.structs.replace(world.story, lives=(UNDISTURBED,), dice=world.story.dice + 1)
+
+
+def calls_of(scenario: Scenario, base: Path) -> list[str]:
+    """Every call of an undisturbed life of the scenario that changes something."""
+    with scene(scenario, base) as world:
+        log = world.root / "calls"
+        assert lived(world, Counting(log)) == "ended", why(world)
+        return log.read_text().splitlines()
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    root = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
+    try:
+        yield root
+    finally:
+        shutil.rmtree(root)
