@@ -5,7 +5,7 @@ from pathlib import Path
 
 from attrs import define, field
 
-from fuzz.invariants import holds
+from fuzz.invariants import broken, holds
 from fuzz.simulation.reading import latest_collection, records_in, sequence_of_whole
 from fuzz.simulation.story import Life
 from triocollect.protocol.manifests import CheckpointOutcome
@@ -69,7 +69,10 @@ class Kept:
         if self._latest() == self._harmed:
             return
         self._harmed = None
-        sequence = sequence_of_whole(self._root)
+        try:
+            sequence = sequence_of_whole(self._root)
+        except (OSError, ValueError, KeyError) as error:
+            broken(3, f"LATEST leads to what cannot be read: {error!r}")
         holds(3, sequence >= self._sequence, "LATEST went back")
         self._sequence, self._may_be_gone = sequence, self._life.fresh
 

@@ -4,13 +4,14 @@ By the numbers of `fuzz/invariants.py`; nothing of the product is imported but t
 
 1  output only grows, one success a row, none is sent that had one (`row_begins`); at last all (`finish`)
 2  attempts increase, each is sent once (`_check_sends`), and only one of a row is at work
-3, 4, 6  what LATEST names, what is there beside it, and what is continued (`kept.py`)
+3, 4, 6  what LATEST names, what is there beside it, and what is continued (`kept.py`, `cuts.py`)
 5  no row starts in a checkpoint, nothing is retired in one that goes on; `EachStep`
 7  nothing is sent before what was not answered is retired (`retired.py`); what was answered is not retired
 8  everybody is open at the end (`finish`)
 9  commits of one operation answer alike; nothing is committed or written after its resume was answered
-10 no attempt is refused for a mark on an earlier one; what is kept goes on (`promised.py`)
-11, 12, 13  calls, effects and results (`played.py`)
+10 no attempt is refused for a mark on an earlier one; what is kept goes on (`promised.py`); no attempt that
+   a restore has tried is used again (`cuts.py`)
+11, 12, 13  calls, effects and results (`played.py`); records are of one instant (`cuts.py`)
 14 a stop ends within its grace (`living.py`)
 15 after a death at any change of a file all of this holds; the report adds up (`end`)
 16 at the end nobody keeps anything of a rollout (`finish`)
@@ -21,7 +22,8 @@ import json
 from collections import defaultdict
 from pathlib import Path
 
-from fuzz.invariants import BrokenError, holds
+from fuzz.invariants import BrokenError, ask_all, holds, raise_all
+from fuzz.simulation.cuts import Cuts, Installs
 from fuzz.simulation.kept import Kept
 from fuzz.simulation.network import OK, PREFIX, Request
 from fuzz.simulation.played import Played
@@ -64,6 +66,9 @@ class Oracle:
         self.promised = Promised(folder)
         self.kept = Kept(self.checkpoints, self.holds)
         self.retired = Retired(self.holds)
+        self.cuts = Cuts(self.checkpoints, story.mixed, self.holds)
+        self.installs = Installs(self.holds)
+        self.continued = set[tuple[str, int]]()  # attempts that said they go on
         self.open_operation: int | None = None
         self.goes_on = True  # the open operation is no stop
         self.manifests: dict[tuple[object, ...], object] = {}  # by life, host, boot and operation
@@ -102,23 +107,32 @@ class Oracle:
 
     def end(self, report, *, told: bool):
         """Of a life, dead or `told` to stop or not: the disk is as the next one finds it."""
-        for error in self.broken:
-            raise error
         lines = self._lines("out.jsonl")
-        keys = [key_of(line) for line in lines]
-        holds(1, len(keys) == len(set(keys)), f"a row succeeded twice: {sorted(keys)}")
-        self.promised.end(report)
-        if report is not None:
-            adds_up = report.expected == report.succeeded + report.failed + report.left
-            holds(15, adds_up, f"{report.expected} rows: {report}")
-        self.kept.end(may_be_unpruned=report is None or told)
-        self._check_sends()
-        self.played.check(self.folder / "effects", lines)
-        self.promised.check_continued(self.sent)
+        ask_all(
+            [
+                lambda: raise_all(self.broken),
+                lambda: self._check_results(lines),
+                lambda: self.promised.end(report),
+                lambda: self._check_sum(report),
+                lambda: self.kept.end(may_be_unpruned=report is None or told),
+                self._check_sends,
+                lambda: self.played.check(self.folder / "effects", lines),
+                lambda: self.promised.check_continued(self.sent),
+            ]
+        )
         self.counts[f"life ended {'dead' if report is None else report.ending}"] += 1
         for _attempt, request in itertools.chain(*self.sent.values()):
             self.counts[code_of(request)] += 1
         self.counts["failed"] = len(self._lines("out_failures.jsonl"))
+
+    def _check_results(self, lines):
+        keys = [key_of(line) for line in lines]
+        holds(1, len(keys) == len(set(keys)), f"a row succeeded twice: {sorted(keys)}")
+
+    def _check_sum(self, report):
+        if report is not None:
+            adds_up = report.expected == report.succeeded + report.failed + report.left
+            holds(15, adds_up, f"{report.expected} rows: {report}")
 
     def finish(self, report):
         """After the life that nobody disturbed."""
@@ -142,11 +156,17 @@ class Oracle:
         self.open_operation, self.goes_on = operation, goes_on
         self.kept.begins({rollout_of(line) for line in self._lines("out.jsonl")})
         self.promised.cuts()
+        self.cuts.begins()
 
     def checkpoint_ends(self, outcome: CheckpointOutcome):
         self.open_operation = None
         self.counts["published" if outcome.published else "not published"] += 1
-        self.kept.ends(outcome)
+        try:
+            self.kept.ends(outcome)
+            if outcome.published:
+                self.cuts.publishes(calm=not self.life.is_disturbed)
+        except (OSError, ValueError, KeyError) as error:
+            self.broken.append(BrokenError(3, f"LATEST leads to what cannot be read: {error!r}"))
         if outcome.published:
             self.promised.publishes()
 
@@ -165,6 +185,7 @@ class Oracle:
             self.open_operation = None  # from here on rows may go on
         elif request.path == f"{PREFIX}restore" and request.host == "counter":
             call = json.loads(request.body)
+            self.installs.restores(call["scope"], (self.life_number, call["operation"]))
             try:
                 self.played.restored(self.checkpoints / call["directory"] / "participants", call["scope"])
             except BrokenError as error:
@@ -174,6 +195,7 @@ class Oracle:
         elif request.path == f"{PREFIX}commit":
             call = json.loads(request.body)
             self.committed[call["directory"]] = call["operation"]
+            self.cuts.commits(call["scope"], frozenset(self.continued))
         elif request.path == f"{PREFIX}retire":
             self._retire_arrives(json.loads(request.body))
 
@@ -198,6 +220,7 @@ class Oracle:
             self.broken.append(error)
 
     def _control_answers(self, request: Request):
+        self.cuts.answers(request, self._answered, self.servers.processes)
         if request.kind == "resume":
             operation = json.loads(request.body)["operation"]
             self.resumed[request.host] = max(operation, self.resumed.get(request.host, 0))
@@ -224,6 +247,9 @@ class Oracle:
         rollout_id, attempt = identity_of(json.loads(request.body))
         continued = request.header(b"x-continued") == b"1"
         self.counts["continued"] += continued
+        if continued:
+            self.continued.add((rollout_id, attempt))
+        self.installs.sends(rollout_id, attempt, continued=continued)
         self.sent[rollout_id].append((attempt, request))
         self.retired.sends(rollout_id, attempt, self.servers.participants, continued=continued)
         for name, hooks in self.servers.participants.items():
@@ -234,7 +260,7 @@ class Oracle:
     def _retire_arrives(self, call):
         closed = self.open_operation is not None and self.goes_on
         self.holds(5, not closed, f"{call['episodes']} are retired in the open checkpoint")
-        answered = answered_in([*self._lines("out.jsonl"), *self._lines("out_failures.jsonl")])
+        answered = self._answered()
         for one in call["episodes"]:
             named = (one["rollout_id"], one["attempt"]) in answered
             self.holds(7, not named, f"{one} was answered and is retired")
@@ -246,6 +272,9 @@ class Oracle:
                 again = attempt == before and (request.status is None or code_of(request) in NOTHING_RAN)
                 numbers = [number for number, _ in sends]
                 holds(2, attempt > before or again, f"{rollout_id} was sent as {numbers}")
+
+    def _answered(self):
+        return answered_in([*self._lines("out.jsonl"), *self._lines("out_failures.jsonl")])
 
     def _lines(self, name):
         path = self.folder / name

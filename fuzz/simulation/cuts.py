@@ -1,0 +1,118 @@
+"""6, 10 and 13 of each checkpoint, by what goes over the wire while it is taken, and by its records."""
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from attrs import define, field
+
+from fuzz.boundaries import read_checkpoint
+from fuzz.simulation.network import Request
+from fuzz.simulation.reading import latest_collection, records_in
+
+Episode = tuple[str, int]
+Holds = Callable[[int, object, str], None]
+
+_SEEDED, _OPENED, _JUDGED = 1, 2, 4  # the next step of an episode that has got so far
+
+
+@define
+class Cuts:
+    """The one that is being taken. `mixed`: every other row has a session that nobody can capture."""
+
+    _root: Path
+    _mixed: bool
+    _holds: Holds
+    _over: frozenset[Episode] = frozenset()  # answered when everybody was prepared
+    _without_reply: set[Episode] = field(factory=set)  # since it began
+    _ended: frozenset[Episode] = frozenset()  # of these, when everybody was asked whether the cut held
+    _committed: dict[str, object] = field(factory=dict)  # the process that did, by name
+    _opened: list[str] = field(factory=list)  # which of them were open, or gone, when the last one did
+
+    def begins(self) -> None:
+        """Another checkpoint."""
+        self._over = self._ended = frozenset()
+        self._without_reply.clear()
+        self._committed.clear()
+        self._opened.clear()
+
+    def lands(self, rollout_id: str, attempt: int) -> None:
+        """A row is not in flight any more, and nobody has answered it."""
+        self._without_reply.add((rollout_id, attempt))
+
+    def commits(self, scope: Iterable[dict], continued: frozenset[Episode]) -> None:
+        """A commit arrives. What goes on from an earlier boundary may have come back to it."""
+        named = {(one["rollout_id"], one["attempt"]) for one in scope}
+        self._without_reply -= continued
+        over = named & self._over
+        self._holds(6, not over, f"{sorted(over)} are in the scope, and were answered before it was taken")
+
+    def answers(self, request: Request, answered: Callable[[], set[Episode]], processes: dict) -> None:
+        """A participant does what it was asked."""
+        if request.kind == "prepare" and json.loads(request.reply)["phase"] == "prepared":
+            self._over = frozenset(answered())
+        elif request.kind == "commit":
+            name = request.host.replace("-", "_")
+            if name not in self._committed:
+                self._committed[name] = processes[name]
+                self._opened = [one for one in self._committed if not self._stands(one, processes)]
+        elif request.kind == "status":
+            self._ended = frozenset(self._without_reply)
+
+    def _stands(self, name: str, processes: dict) -> bool:
+        process = processes[name]
+        admission = process.hooks.admission
+        return process is self._committed[name] and admission.closed and admission.lease.left_s() > 0
+
+    def publishes(self, *, calm: bool) -> None:
+        """LATEST has moved. `calm`: nothing has broken in this life."""
+        self._holds(13, not self._opened, f"{self._opened} were open, or gone, before the last one committed")
+        faults: list[str] = []
+        read_checkpoint(self._root, faults)
+        self._holds(13, not faults, "; ".join(faults))
+        folder, collection = latest_collection(self._root)
+        kept = {
+            kind: records_in(folder / "participants" / kind / name)
+            for kind, name in (("environment",) * 2, ("agent",) * 2, ("resources", "counter"))
+        }
+        for one in collection["continued"]:
+            episode = one["rollout_id"], one["attempt"]
+            self._holds(6, episode not in self._ended, f"{episode} is continued, and had no reply any more")
+            self._check_instant(episode, kept, calm=calm)
+
+    def _check_instant(self, episode: Episode, kept: dict, *, calm: bool) -> None:
+        if (boundary := kept["environment"].get(episode)) is None:
+            return  # told by its own number
+        step = boundary["step"]
+        captured = not (self._mixed and int(episode[0].partition("-")[0]) % 2)
+        session, state = kept["agent"].get(episode), kept["resources"].get(episode)
+        if _SEEDED <= step < _JUDGED and captured:
+            self._holds(13, state is not None, f"{episode} stands before step {step}, and has no session")
+        if _OPENED <= step < _JUDGED:
+            self._holds(13, session is not None, f"{episode} stands before step {step}, unknown to the agent")
+        if not step and calm:
+            told = f"{episode} is to be seeded, and was: {state}"
+            self._holds(12, state is None, told)
+
+
+@define
+class Installs:
+    """10: an attempt that a restore has tried is played from there by that restore, or never."""
+
+    _holds: Holds
+    _tried: dict[str, tuple[int, object]] = field(factory=dict)  # by rollout: the attempt, and who tried
+
+    def restores(self, scope: Iterable[dict], operation: object) -> None:
+        """A restore arrives."""
+        for one in scope:
+            becomes, rollout_id = one["becomes"], one["rollout_id"]
+            before, by = self._tried.get(rollout_id, (-1, operation))
+            again = by != operation and becomes <= before
+            self._holds(10, not again, f"{rollout_id} is restored as {becomes}, and {before} was tried")
+            self._tried[rollout_id] = becomes, operation
+
+    def sends(self, rollout_id: str, attempt: int, *, continued: bool) -> None:
+        """A row arrives."""
+        tried, _ = self._tried.get(rollout_id, (-1, None))
+        told = f"{rollout_id} is sent as {attempt}, and a restore has tried {tried}"
+        self._holds(10, attempt > tried or (continued and attempt == tried), told)
