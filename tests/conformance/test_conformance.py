@@ -6,7 +6,7 @@ import pytest
 
 from tests.conformance import participants
 from tests.conformance.participants import TOKEN, whole
-from triocollect.conformance import Terms, examine_in_process
+from triocollect.conformance import PROMISES, Terms, examine_in_process
 
 
 @pytest.fixture
@@ -80,3 +80,9 @@ async def test_what_needs_more_than_a_url_says_what_it_needs(tmp_path, autojump_
     assert "--checkpoint-dir" in untried[11]
     assert "the same again" in untried[39]
     assert "which nothing needs" in examined.left
+
+
+def test_promises_are_numbered_in_the_order_in_which_they_are_tried():
+    assert [promise.number for promise in PROMISES] == [*range(1, len(PROMISES) + 1)]
+    assert all(number < promise.number for promise in PROMISES for number in promise.builds_on)
+    assert TOKEN not in repr(Terms(token=TOKEN))

@@ -54,12 +54,8 @@ Exit codes:
   3    a promise is broken: it is named
   4    the server is in the middle of something: a run, a checkpoint, a restore
   130  interrupted; what was closed opens by itself, within a minute or so"""
-ORDER: Final[tuple[Kind, ...]] = (
-    "resources",
-    "agent",
-    "model",
-    "environment",
-)  # whose work makes others work
+# An environment comes last: its work is work of the others, who have then served.
+ORDER: Final[tuple[Kind, ...]] = ("resources", "agent", "model", "environment")
 
 app = command("fuzz", "[FLAGS]", ABOUT, EPILOGUE)
 

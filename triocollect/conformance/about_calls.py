@@ -26,7 +26,6 @@ ABOUT_CALLS: Final = (
         "what cannot be read is 422 bad_request and changes nothing; unknown fields are passed over",
         door.nonsense_is_refused,
         look="triocollect.protocol.messages has every call; decode before anything is done",
-        builds_on=(5,),
     ),
     Promise(
         4,
@@ -34,7 +33,6 @@ ABOUT_CALLS: Final = (
         "a directory outside the checkpoint directory is refused",
         door.directories_stay_inside,
         look="directory is relative, without '..'; check it before a path is made of it",
-        builds_on=(5, 9),
     ),
     Promise(
         5,
@@ -61,19 +59,19 @@ ABOUT_CALLS: Final = (
     ),
     Promise(
         8,
-        "epochs",
-        "the first call of a higher epoch ends what a lower one left open, as an abort does",
-        epochs.higher_ends_what_is_open,
-        look="take over in the same step: phase open, no lease, everybody who waits let in",
-        builds_on=(5, 9),
-    ),
-    Promise(
-        9,
         "checkpoint",
         "prepare closes, with a lease; a repeat is answered the same",
         cutting.prepare_closes,
         look="keep the answer until the operation ends",
         builds_on=(5,),
+    ),
+    Promise(
+        9,
+        "epochs",
+        "the first call of a higher epoch ends what a lower one left open, as an abort does",
+        epochs.higher_ends_what_is_open,
+        look="take over in the same step: phase open, no lease, everybody who waits let in",
+        builds_on=(5, 8),
     ),
     Promise(
         10,
@@ -90,7 +88,7 @@ ABOUT_CALLS: Final = (
         files.commit_is_on_disk,
         look="write, fsync, rename, fsync the folder; then the manifest the same way; then answer",
         needs=(Need.DIRECTORY,),
-        builds_on=(5, 9),
+        builds_on=(5, 8),
     ),
     Promise(
         12,
@@ -98,7 +96,7 @@ ABOUT_CALLS: Final = (
         "two commits of one operation give identical manifests; other arguments: checkpoint_conflict",
         cutting.commits_are_one,
         look="export once per operation, and keep the answer and what was asked",
-        builds_on=(5, 9),
+        builds_on=(5, 8),
     ),
     Promise(
         13,
@@ -106,7 +104,7 @@ ABOUT_CALLS: Final = (
         "resume opens, from prepared and from committed, and can be repeated",
         cutting.resume_opens,
         look="resume is also the abort, and never out of turn",
-        builds_on=(5, 9),
+        builds_on=(5, 8),
     ),
     Promise(
         14,
@@ -114,7 +112,7 @@ ABOUT_CALLS: Final = (
         "a finished operation can never act again: stale_checkpoint",
         cutting.finished_is_finished,
         look="remember the highest operation that has ended, and refuse it and all below",
-        builds_on=(5, 9, 13),
+        builds_on=(5, 8, 13),
     ),
     Promise(
         15,
@@ -122,7 +120,7 @@ ABOUT_CALLS: Final = (
         "a resume of an operation that was never seen succeeds and fences it",
         cutting.unseen_is_fenced,
         look="a resume raises the highest ended operation, whatever is open",
-        builds_on=(5, 9, 14),
+        builds_on=(5, 8, 14),
     ),
     Promise(
         16,
@@ -130,7 +128,7 @@ ABOUT_CALLS: Final = (
         "a prepare with a newer operation ends an older one that is still open",
         cutting.newer_ends_older,
         look="end the older as an abort does, then begin",
-        builds_on=(5, 9, 14),
+        builds_on=(5, 8, 14),
     ),
     Promise(
         17,
@@ -138,7 +136,7 @@ ABOUT_CALLS: Final = (
         "a call whose budget is used up fails alone; a repeat waits for what it began",
         cutting.budget_ends_the_call_alone,
         look="the write lives in a task of its own, not in the call's",
-        builds_on=(5, 9, 12),
+        builds_on=(5, 8, 12),
     ),
     Promise(
         18,
@@ -146,7 +144,7 @@ ABOUT_CALLS: Final = (
         "between prepare and resume nothing is retired and nothing forgotten: invalid_phase",
         cutting.nothing_is_retired_inside,
         look="triocollect.protocol.phases: retire is a move of open and restored alone",
-        builds_on=(5, 9),
+        builds_on=(5, 8),
     ),
     Promise(
         19,
@@ -155,7 +153,7 @@ ABOUT_CALLS: Final = (
         files.nothing_comes_late,
         look="stop a write that has not begun to publish, wait for one that has, then answer the resume",
         needs=(Need.DIRECTORY,),
-        builds_on=(5, 9, 13),
+        builds_on=(5, 8, 13),
     ),
     Promise(
         20,
@@ -163,7 +161,7 @@ ABOUT_CALLS: Final = (
         "closed, it opens by itself when no control call came for its budget and its lease",
         cutting.lease_opens,
         look="the lease ends lease_ms after the latest (arrival + budget), on a monotonic clock",
-        builds_on=(5, 9, 14),
+        builds_on=(5, 8, 14),
     ),
     Promise(
         21,
@@ -180,7 +178,7 @@ ABOUT_CALLS: Final = (
         restoring.fresh_takes_up,
         look="check the digest of the manifest of that directory, and of the records it names",
         needs=(Need.FRESH,),
-        builds_on=(5, 9, 11, 13),
+        builds_on=(5, 8, 11, 13),
     ),
     Promise(
         23,
@@ -189,6 +187,6 @@ ABOUT_CALLS: Final = (
         restoring.damaged_is_not_installed,
         look="check all digests before anything is touched; a failed restore reopens",
         needs=(Need.FRESH,),
-        builds_on=(5, 9, 11, 13),
+        builds_on=(5, 8, 11, 13),
     ),
 )

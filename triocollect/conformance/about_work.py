@@ -5,7 +5,7 @@ from typing import Final
 from triocollect.conformance import restoring, working
 from triocollect.conformance.promises import Need, Promise
 
-_OPENING: Final = (5, 9, 13)
+_OPENING: Final = (5, 8, 13)
 _WORK: Final = (*_OPENING, 25)
 _OTHERS: Final = ("model", "agent", "resources")
 
@@ -26,7 +26,6 @@ ABOUT_WORK: Final = (
         "resume lets in whoever waits, and whoever comes",
         working.resume_lets_in,
         look="open the gate that requests wait at before the resume is answered",
-        needs=(Need.WORK,),
         builds_on=_OPENING,
     ),
     Promise(
@@ -35,7 +34,6 @@ ABOUT_WORK: Final = (
         "while a checkpoint is open a /run is refused (checkpoint_open), and everything else waits",
         working.nothing_starts_while_closed,
         look="Admission.admit in every route; a /run asks end_expired_lease, then closed",
-        needs=(Need.WORK,),
         builds_on=_WORK,
     ),
     Promise(
@@ -44,7 +42,6 @@ ABOUT_WORK: Final = (
         "work that says nobody's name is refused: rollout_id_required",
         working.nobodys_is_refused,
         look="Admitted around the routes, or episode_in(headers) in each",
-        needs=(Need.WORK,),
         builds_on=_WORK,
     ),
     Promise(
@@ -53,7 +50,6 @@ ABOUT_WORK: Final = (
         "who waits at the door is let in when the lease ends, though nobody calls",
         working.lease_lets_in,
         look="Admission.until_open: whoever waits, waits until the lease's end",
-        needs=(Need.WORK,),
         kinds=_OTHERS,
         builds_on=(*_WORK, 20),
     ),
@@ -63,7 +59,6 @@ ABOUT_WORK: Final = (
         "work for a collector of a lower epoch is refused: stale_epoch",
         working.older_epochs_are_refused,
         look="who sends a data request: Admission.admit(…, sender=sender_in(headers))",
-        needs=(Need.WORK,),
         builds_on=_WORK,
     ),
     Promise(
@@ -72,7 +67,6 @@ ABOUT_WORK: Final = (
         "work in the name of a collector that has said goodbye is refused: stale_epoch",
         working.goodbye_is_the_end,
         look="forget with goodbye: Admission.goodbye; whatever still comes was under way too long",
-        needs=(Need.WORK,),
         builds_on=(*_WORK, 29),
     ),
     Promise(
@@ -81,7 +75,6 @@ ABOUT_WORK: Final = (
         "a retired attempt is refused (stale_attempt, retired_through); the next attempt is not",
         working.retired_is_over,
         look="Admission.refusal, asked again after every wait",
-        needs=(Need.WORK,),
         builds_on=(*_WORK, 21),
     ),
     Promise(
@@ -90,7 +83,6 @@ ABOUT_WORK: Final = (
         "forget drops the refusals of a rollout",
         working.forgotten_is_free,
         look="marks.forget for each rollout id of the call",
-        needs=(Need.WORK,),
         builds_on=(*_WORK, 21, 31),
     ),
     Promise(
@@ -99,7 +91,6 @@ ABOUT_WORK: Final = (
         "a process that has served is not restored into: not_fresh",
         restoring.served_is_not_fresh,
         look="served: a data request was admitted since the start; it never becomes false again",
-        needs=(Need.WORK,),
         builds_on=(*_WORK, 11),
     ),
     Promise(
@@ -108,7 +99,6 @@ ABOUT_WORK: Final = (
         "a /run that goes on (x-continued) without a restored record is refused: not_restored",
         working.unrestored_is_not_continued,
         look="never play it from its input: that is another attempt",
-        needs=(Need.WORK,),
         kinds=("environment",),
         builds_on=_WORK,
     ),
@@ -118,7 +108,6 @@ ABOUT_WORK: Final = (
         "a commit exports what is held of its scope, and nothing else",
         working.scope_is_exported,
         look="Hooks.export: one record for each episode of the scope that has state here",
-        needs=(Need.WORK,),
         kinds=_OTHERS,
         modes=("exported",),
         builds_on=(*_WORK, 12),
@@ -129,7 +118,6 @@ ABOUT_WORK: Final = (
         "a commit exports an episode that is under way, at its boundary; it goes on after the resume",
         working.flight_is_exported,
         look="Hooks.export: the latest boundary of every episode, none that is over",
-        needs=(Need.WORK,),
         kinds=("environment",),
         modes=("exported",),
         builds_on=(*_WORK, 12),
@@ -140,7 +128,6 @@ ABOUT_WORK: Final = (
         "who was served and cannot be captured is told as a restart; in a scope: restart_in_scope",
         working.uncaptured_is_told,
         look="Participant.report; freed() when a session has ended",
-        needs=(Need.WORK,),
         kinds=_OTHERS,
         modes=("restart_only",),
         builds_on=_WORK,
@@ -151,7 +138,6 @@ ABOUT_WORK: Final = (
         "calls that were held are answered once each, by an answer of their own (x-call-id)",
         working.answers_are_delivered_once,
         look="an answer that is held belongs to the request that waits for it, and to no later one",
-        needs=(Need.WORK,),
         kinds=("model",),
         builds_on=_WORK,
     ),
@@ -161,7 +147,7 @@ ABOUT_WORK: Final = (
         "a process started anew takes up each episode as its next attempt; those before it are refused",
         restoring.another_process_goes_on,
         look="Hooks.install; marks.install raises the marks below the attempts that were installed",
-        needs=(Need.WORK, Need.RESTART),
+        needs=(Need.RESTART,),
         kinds=_OTHERS,
         modes=("exported",),
         builds_on=(*_WORK, 11, 22, 35),
@@ -172,7 +158,7 @@ ABOUT_WORK: Final = (
         "restored state that a commit's scope leaves out is dropped, without leaving a refusal behind",
         restoring.unclaimed_is_dropped,
         look="Hooks.discard(keep), after the write",
-        needs=(Need.WORK, Need.RESTART),
+        needs=(Need.RESTART,),
         kinds=_OTHERS,
         modes=("exported",),
         builds_on=(*_WORK, 11, 22, 35, 39),

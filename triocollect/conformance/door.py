@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from triocollect.conformance.peer import BUDGET_MS, LEASE_MS, Peer
+from triocollect.errors import BrokenPromiseError, UntriedError
 from triocollect.protocol.messages import VERSION, Capabilities, Greeted, Status
 from triocollect.protocol.refusals import Code
 
@@ -77,7 +78,10 @@ async def nonsense_is_refused(peer: Peer) -> None:
 
 async def directories_stay_inside(peer: Peer) -> None:
     """A checkpoint outside the checkpoint directory is refused, and nothing is written."""
-    await peer.prepared()
+    try:
+        await peer.prepared()
+    except BrokenPromiseError as error:
+        raise UntriedError(f"the prepare before it failed: {error}") from None
     for place in (outside.format(peer.name) for outside in _OUTSIDE):
         reply = await peer.call("commit", **{**peer.cut(), "directory": place})
         reply.must(reply.code is not None, f"a refusal of the directory {place!r}: {Code.BAD_REQUEST}")

@@ -8,7 +8,7 @@ from typing import Final
 
 import anyio
 import httpx
-from attrs import Factory, frozen
+from attrs import Factory, field, frozen
 
 from triocollect.conformance.cutting import MOST_RETIRED
 from triocollect.conformance.findings import Examined
@@ -34,7 +34,6 @@ from triocollect.protocol.refusals import Code
 from triocollect.protocol.values import JsonObject
 
 GOODBYE_S: Final = 10.0
-LONGEST_S: Final = 300.0  # of one promise, whatever it waits for
 _BEFORE_GREETING: Final = frozenset({1, 2, 5})  # they are about it, or come before it
 
 Tell = Callable[[Finding], None]
@@ -53,7 +52,7 @@ class Terms:
     `seed`: of the calls in any order.
     """
 
-    token: str
+    token: str = field(repr=False)
     kind: Kind | None = None
     directory: Path | None = None
     row: JsonObject = Factory(lambda: dict(PLAIN_ROW))
@@ -67,7 +66,7 @@ class Terms:
 async def examine(
     client: httpx.AsyncClient, url: str, terms: Terms, restart: Restart | None = None
 ) -> Examined:
-    """Try all that it promises, and say goodbye.
+    """Try all that it promises, and say goodbye. Every wait in it has a deadline of its own.
 
     Raises UsageError where no participant is there, RefusedError where it is at work for somebody else.
     """
@@ -127,12 +126,9 @@ async def _tried(peer: Peer, promise: Promise, findings: list[Finding]) -> Findi
     if (why := groundless(promise, findings)) is not None:
         return untried(promise, why)
     try:
-        with anyio.fail_after(LONGEST_S):
-            await _greet(peer, promise)
-            await _require(peer, promise)
-            await promise.attempt(peer)
-    except TimeoutError:
-        return untried(promise, f"it took longer than {LONGEST_S:g} s")
+        await _greet(peer, promise)
+        await _require(peer, promise)
+        await promise.attempt(peer)
     except (TriocollectError, ExceptionGroup) as error:
         return _found(promise, reason_of(error))
     return kept(promise)
@@ -170,7 +166,7 @@ async def _require(peer: Peer, promise: Promise) -> None:
         Need.FRESH: fresh,
         Need.RESTART: peer.restart is not None,
     }
-    missing = [need for need in promise.needs if not there.get(need, True)]
+    missing = [need for need in promise.needs if not there[need]]
     if missing:
         raise UntriedError(f"it needs {' and '.join(missing)}")
 

@@ -149,13 +149,16 @@ class Peer:
         Raises BrokenPromiseError where no answer comes, UntriedError for an environment: a rollout may last.
         """
         sender = self.sender if epoch is None else Sender(self.name, epoch)
-        work = self.works.of(episode, sender, continued=continued)
+        return await self.answered(self.works.of(episode, sender, continued=continued))
+
+    async def answered(self, work: Work) -> Reply:
+        """What `work` brings within the patience. Raises what `worked` does."""
         try:
             with anyio.fail_after(self.patience_s):
                 return await self.work(work)
         except TimeoutError:
             pass
-        asked = f"POST {work.path} for {episode.capture_key} while no checkpoint is open"
+        asked = f"POST {work.path} while no checkpoint is open"
         expected = f"an answer within {self.patience_s:g} s (--patience)"
         if self.works.kind != "environment":
             raise BrokenPromiseError(asked=asked, answered="nothing", expected=expected)

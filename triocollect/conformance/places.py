@@ -1,7 +1,6 @@
 """Where participants are: at a URL, or an application in this process."""
 
 import shlex
-import subprocess
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
@@ -17,7 +16,7 @@ from triocollect.errors import UntriedError, reason_of
 from triocollect.protocol.messages import PREFIX, Answer
 from triocollect.transport import Transport
 
-RESTART_S: Final = 60.0  # until another process has to answer
+RESTART_S: Final = 300.0  # for the command, and until another process answers
 AGAIN_S: Final = 0.1
 MOST_REPLY_BYTES: Final = 64 << 20
 _IN_PROCESS: Final = "http://in-process"
@@ -61,20 +60,23 @@ async def _run_restart(client: httpx.AsyncClient, url: str, token: str, command:
     """Run the command, and wait for another process. Raises UntriedError."""
     before = await _boot(client, url, token)
     said = shlex.join(command)
-    try:
-        ended = await anyio.run_process(command, check=False, stderr=subprocess.PIPE)
-    except OSError as error:
-        raise UntriedError(f"{said}: {error.strerror}") from None
-    if ended.returncode:
-        raise UntriedError(
-            f"{said} ended with {ended.returncode}: {ended.stderr.decode(errors='replace').strip()}"
-        )
     with anyio.move_on_after(RESTART_S):
+        await _run(command, said)
         while True:
             await anyio.sleep(AGAIN_S)
             if await _boot(client, url, token) not in {None, before}:
                 return
-    raise UntriedError(f"{said} ended, and {RESTART_S:g} s later no other process answers at {url}")
+    raise UntriedError(f"{said}: after {RESTART_S:g} s no other process answers at {url}")
+
+
+async def _run(command: Sequence[str], said: str) -> None:
+    try:
+        ended = await anyio.run_process(command, check=False)
+    except OSError as error:
+        raise UntriedError(f"{said}: {error.strerror}") from None
+    if ended.returncode:
+        words = ended.stderr.decode(errors="replace").strip()
+        raise UntriedError(f"{said} ended with {ended.returncode}: {words}")
 
 
 async def _boot(client: httpx.AsyncClient, url: str, token: str) -> str | None:

@@ -23,7 +23,6 @@ class Need(StrEnum):
 
     DIRECTORY = "the directory that the server writes into: --checkpoint-dir"
     FRESH = "a process that has served nothing since its start: start it anew, and try again"
-    WORK = "a data request that the server answers with success"
     RESTART = "the server started anew in between: --restart COMMAND"
 
 

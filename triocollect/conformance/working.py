@@ -20,7 +20,7 @@ _BEGUN_S: Final = 0.1  # after which a /run has begun, and few are over
 async def nobodys_is_refused(peer: Peer) -> None:
     """No checkpoint could know whose it is."""
     await peer.served()
-    reply = await peer.work(peer.works.of_nobody())
+    reply = await peer.answered(peer.works.of_nobody())
     reply.refused(Code.ROLLOUT_ID_REQUIRED)
 
 

@@ -81,7 +81,8 @@ with them in the embedded deployment::
 Told to stop (TERM), it takes a checkpoint; the same run goes on from it, once a fresh `uvicorn` has taken the
 place of the old one: a server that has served cannot be restored into. `triocollect serve --peer` takes such
 servers in, too. Behind an environment server of your own (`--environment-url`), name them to the run by
-`--participant resources=URL`.
+`--participant resources=URL`. `triocollect fuzz --participant resources=URL --checkpoint-dir ckpt` tries what
+follows here on a server that runs, and names what it does not keep.
 
 The three parts, for a server that keeps more than that:
 
