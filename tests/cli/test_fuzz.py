@@ -83,6 +83,7 @@ def test_a_broken_promise_is_named_and_is_exit_code_3(tmp_path):
         try:
             url = f"http://127.0.0.1:{listening.getsockname()[1]}"
             command = [sys.executable, "-m", "triocollect", "fuzz", "--participant", f"resources={url}"]
+            command += ["--restart", "sh -c 'echo no such unit >&2; exit 5'"]
             ended = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
         finally:
             server.kill()
@@ -93,4 +94,5 @@ def test_a_broken_promise_is_named_and_is_exit_code_3(tmp_path):
         "BROKEN  18 between prepare and resume nothing is retired and nothing forgotten: invalid_phase"
     ]
     assert "expected: 409 invalid_phase" in ended.stdout
+    assert "exit 5' ended with 5: no such unit" in " ".join(ended.stdout.split())
     assert "its checkpoint directory has folders conformance-" in ended.stdout

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import anyio
 import httpx
@@ -36,7 +36,7 @@ from triocollect.protocol.values import JsonObject
 GOODBYE_S: Final = 10.0
 _BEFORE_GREETING: Final = frozenset({1, 2, 5})  # they are about it, or come before it
 
-Tell = Callable[[Finding], None]
+Tell: TypeAlias = Callable[[Finding], None]
 
 
 def nobody(_finding: Finding) -> None:

@@ -18,8 +18,8 @@ from triocollect.protocol.identity import CALL_ID, Sender
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import PREFIX, Committed, Prepared, Status
 
-BUDGET_MS: Final = 5_000  # of every call that does not say otherwise
-LEASE_MS: Final = 60_000
+BUDGET_MS: Final = 20_000  # of every call that does not say otherwise: a busy machine is no broken promise
+LEASE_MS: Final = 40_000
 PATIENCE_S: Final = 15.0  # beyond any budget: who has not answered by then does not
 WAITING_S: Final = 0.5  # a request without an answer for so long waits
 
