@@ -17,6 +17,7 @@ from triocollect.protocol.identity import CALL_ID
 from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.cookies import given_back
 from triocollect.transport import Transport
+from triocollect.transport.foreign import url_of
 
 Connect: TypeAlias = Callable[[str], httpx.AsyncBaseTransport]  # base URL -> how it is reached
 
@@ -88,7 +89,7 @@ class Peer:
         while True:
             request = httpx.Request(
                 "POST",
-                f"{self._base_url}{path}",
+                url_of(f"{self._base_url}{path}"),
                 content=body,
                 headers={"content-type": "application/json", **headers},
             )

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
+from functools import lru_cache
 from typing import Final, Self, final
 
 import httpx
@@ -28,6 +29,9 @@ _ERRORS: Final[Mapping[str, type[httpx.TransportError]]] = {
     "closed": httpx.RemoteProtocolError,
     "short_body": httpx.RemoteProtocolError,
 }
+
+
+url_of: Final = lru_cache(maxsize=1024)(httpx.URL)  # the same few are asked again and again
 
 
 def as_httpx(error: TransportError, request: httpx.Request) -> httpx.TransportError:
