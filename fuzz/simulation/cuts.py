@@ -97,9 +97,13 @@ class Cuts:
 
 @define
 class Installs:
-    """10: an attempt that a restore has tried is played from there by that restore, or never."""
+    """10: an attempt that a restore has tried is played from there by that restore, or never.
+
+    `waiting`: attempts of this life by rollout, restored, and neither sent nor retired since.
+    """
 
     _holds: Holds
+    waiting: dict[str, int] = field(factory=dict)
     _tried: dict[str, tuple[int, object]] = field(factory=dict)  # by rollout: the attempt, and who tried
 
     def restores(self, scope: Iterable[dict], operation: object) -> None:
@@ -111,8 +115,18 @@ class Installs:
             self._holds(10, not again, f"{rollout_id} is restored as {becomes}, and {before} was tried")
             self._tried[rollout_id] = becomes, operation
 
+    def succeeds(self, scope: Iterable[dict]) -> None:
+        """A restore."""
+        self.waiting.update({one["rollout_id"]: one["becomes"] for one in scope})
+
+    def retires(self, rollout_id: str, attempt: int) -> None:
+        """What was restored, too."""
+        if self.waiting.get(rollout_id, attempt + 1) <= attempt:
+            del self.waiting[rollout_id]
+
     def sends(self, rollout_id: str, attempt: int, *, continued: bool) -> None:
         """A row arrives."""
+        self.waiting.pop(rollout_id, None)
         tried, _ = self._tried.get(rollout_id, (-1, None))
         told = f"{rollout_id} is sent as {attempt}, and a restore has tried {tried}"
         self._holds(10, attempt > tried or (continued and attempt == tried), told)

@@ -27,6 +27,7 @@ _ANY_WAY: Final[tuple[How, ...]] = (
     "reply lost",
     "unnoticed",
     "late",
+    "late reply",
     "hangs",
     "gateway",
     "gateway after",
@@ -37,7 +38,8 @@ _WAYS: Final[dict[Door, tuple[How, ...]]] = {
     "peer": _ANY_WAY,
 }
 _PEERS: Final = 16  # calls that a rollout of one change takes
-_REACH: Final[dict[Of, int]] = {"controls": 40, "syncs": 30, "files": 90}  # how many a life has, at most
+_REACH: Final = {"controls": (14, 26), "syncs": (6, 24), "files": (25, 65)}  # of a life's start, and after it
+_AT_THE_START: Final = 0.25
 
 
 def drawn(dice: random.Random) -> Story:
@@ -53,8 +55,8 @@ def drawn(dice: random.Random) -> Story:
         changes=dice.choices((1, 2), (3, 1))[0],
         dice=dice.randrange(1 << 16),
     )
-    lives = [_life(dice, story, nth) for nth in range(dice.choices((1, 2, 3), (6, 3, 1))[0])]
-    least = dice.randint(LEAST + 2, LEAST + 4)  # some come too late to happen
+    lives = [_life(dice, story, nth) for nth in range(dice.choices((1, 2, 3), (14, 5, 1))[0])]
+    least = dice.randint(LEAST + 3, LEAST + 5)  # some come too late to happen
     while sum(life.planned for life in lives) < least:
         nth = dice.randrange(len(lives))
         lives[nth] = _with_more(dice, story, lives[nth])
@@ -94,7 +96,7 @@ def _with_more(dice: random.Random, story: Story, life: Life) -> Life:
             return change(life, falls=(*life.falls, Fall(_moment(dice, story), dice.choice(SERVERS))))
         case "disk":
             trouble = Trouble(
-                dice.randint(1, _REACH["files"]), dice.choice((1, 1, 3, 1000)), dice.choice(("EIO", "ENOSPC"))
+                _nth(dice, "files", story), dice.choice((1, 1, 3, 1000)), dice.choice(("EIO", "ENOSPC"))
             )
             return change(life, disk=(*life.disk, trouble))
         case _:
@@ -103,8 +105,11 @@ def _with_more(dice: random.Random, story: Story, life: Life) -> Life:
 
 def _fault(dice: random.Random, story: Story) -> Fault:
     door = dice.choice(("run", "control", "peer", "peer"))
-    reach = {"run": story.rows + 1, "control": _REACH["controls"], "peer": _PEERS * story.rows}[door]
-    return Fault(door, dice.randint(1, reach), dice.choice(_WAYS[door]))
+    if door == "run":
+        nth = dice.randint(1, story.rows)
+    else:
+        nth = _nth(dice, {"control": "controls", "peer": "answers"}[door], story)
+    return Fault(door, nth, dice.choice(_WAYS[door]))
 
 
 def _death(dice: random.Random, story: Story) -> Death:
@@ -117,4 +122,12 @@ def _moment(dice: random.Random, story: Story) -> Moment:
     of: Of = dice.choice(("answers", "answers", "controls", "syncs", "files", "ms" if lasts else "answers"))
     if of == "ms":
         return Moment(dice.randint(0, lasts))
-    return Moment(dice.randint(1, _REACH.get(of, _PEERS * story.rows)), of)
+    return Moment(_nth(dice, of, story), of)
+
+
+def _nth(dice: random.Random, what: str, story: Story) -> int:
+    """One of those that a life has: rarely of its start, which would end it, and rather an early one."""
+    start, reach = _REACH.get(what, (0, _PEERS * story.rows))
+    if start and dice.random() < _AT_THE_START:
+        return dice.randint(1, start)
+    return start + dice.randint(1, dice.randint(1, reach))

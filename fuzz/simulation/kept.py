@@ -45,13 +45,13 @@ class Kept:
         self._holds(4, not self._unpruned, "the run went on from a publish, and pruned nothing")
         self._before, self._done = self._latest(), done
 
-    def ends(self, outcome: CheckpointOutcome) -> None:
-        """It is published, or not."""
+    def ends(self, outcome: CheckpointOutcome, installed: set[str]) -> None:
+        """It is published, or not, while these rollouts were restored and waited to be sent."""
         if not outcome.published:
             self._holds(3, self._latest() == self._before, "LATEST moved, and nothing was published")
             return
         self._published.add(outcome.checkpoint_id)
-        self._check_continued()
+        self._check_continued(installed if not self._life.falls else set())
         self._check_folders(pruned="prune" in outcome.phases_s)
 
     def asker_hears(self, outcome: CheckpointOutcome) -> None:
@@ -80,10 +80,12 @@ class Kept:
         path = self._root / "LATEST"
         return path.read_bytes() if path.exists() else b""
 
-    def _check_continued(self) -> None:
+    def _check_continued(self, installed: set[str]) -> None:
         folder, collection = latest_collection(self._root)
         self._sequence = max(self._sequence, collection["sequence"])  # from now on, whatever dies
         boundaries = records_in(folder / "participants" / "environment" / "environment")
+        named = {one["rollout_id"] for one in (*collection["continued"], *collection["restarted"])}
+        self._holds(6, installed <= named, f"{installed - named} are restored, and in no checkpoint since")
         for one in collection["continued"]:
             exported = (one["rollout_id"], one["attempt"]) in boundaries
             self._holds(6, exported, f"{one} is continued, and no environment exported it")

@@ -58,6 +58,10 @@ class Living:
 
     # -- what is heard of it --------------------------------------------------------------------------------
 
+    def asks(self, request: Request) -> None:
+        if not self.dead:
+            self.oracle.asks(request)
+
     def arrives(self, request: Request) -> None:
         if not self.dead:
             self.oracle.arrives(request)
@@ -93,7 +97,7 @@ class Living:
             case CheckpointStarted(operation=operation, why=why):
                 self.oracle.checkpoint_begins(operation, goes_on=why != "stop")
             case CheckpointEnded(outcome=outcome):
-                self.oracle.checkpoint_ends(outcome)
+                self.oracle.checkpoint_ends(outcome, told=self.told_at is not None)
             case RowSent(key=key):
                 self.oracle.row_begins(key.task, key.rollout)
             case RowRetried(episode=episode):
@@ -208,7 +212,8 @@ class Living:
     def _judge(self, fault: BaseException) -> None:
         self.outcome = type(fault).__name__
         if isinstance(fault, trio.TooSlowError):
-            broken(14 if self.told_at is not None else 15, "the run hangs")
+            number = 14 if self.told_at is not None else 5 if self.oracle.waits_at_gate else 15
+            broken(number, "the run hangs")
         stopped = isinstance(fault, StoppedError) and self.told_at is not None
         if not (stopped or (isinstance(fault, TriocollectError) and self.life.is_disturbed)):
             raise fault

@@ -56,6 +56,9 @@ class Request:
 class Watch(Protocol):
     """Who looks on."""
 
+    def asks(self, request: Request) -> None:
+        """It sets out."""
+
     def arrives(self, request: Request) -> None:
         """At a server."""
 
@@ -143,6 +146,7 @@ class Network:
 
     async def carry(self, host: Host, request: Request, caller: Caller) -> bool:
         """To the application and back; whether the connection may be used again."""
+        self.watch.asks(request)
         how = self._fault(request)
         await self.travel(request)
         if how in {"never arrives", "hangs"}:
@@ -161,7 +165,7 @@ class Network:
         if how == "unnoticed":
             await caller.cut()
         exchange = _Exchange(request, Nobody() if how in {"unnoticed", "gateway after"} else caller, self)
-        exchange.lost = how == "reply lost"
+        exchange.lost, exchange.late = how == "reply lost", how == "late reply"
         exchange.instead = INSTEAD.get(how or "")
         exchange.lie = _LIES.get(how or "")
         self.watch.arrives(request)
@@ -181,7 +185,7 @@ class _Exchange:
 
     def __init__(self, request: Request, caller: Caller, network: Network):
         self.request, self.caller, self.network = request, caller, network
-        self.lost = self.whole = False
+        self.lost = self.whole = self.late = False
         self.instead: bytes | None = None  # of the reply of an episode that has ended
         self.lie = None
         self._heard = False
@@ -241,6 +245,8 @@ class _Exchange:
         if self._head is not None:
             self.network.watch.answers(self.request, heard=not self.is_heard_by_nobody)
             await self.network.travel(self.request)
+            if self.late:
+                await trio.sleep(LATE_S)
         head, self._head = self._head, None
         self.whole = not more
         if not self.lost:

@@ -7,8 +7,7 @@ By the numbers of `fuzz/invariants.py`; nothing of the product is imported but t
 3, 4, 6  what LATEST names, what is there beside it, and what is continued (`kept.py`, `cuts.py`)
 5  no row starts in a checkpoint, nothing is retired in one that goes on; `EachStep`
 7  nothing is sent before what was not answered is retired (`retired.py`); what was answered is not retired
-8  everybody is open at the end (`finish`)
-9  commits of one operation answer alike; nothing is committed or written after its resume was answered
+8, 9  who is asked to open, and what is done after that (`operations.py`); everybody is open at the end
 10 no attempt is refused for a mark on an earlier one; what is kept goes on (`promised.py`); no attempt that
    a restore has tried is used again (`cuts.py`)
 11, 12, 13  calls, effects and results (`played.py`); records are of one instant (`cuts.py`)
@@ -26,6 +25,7 @@ from fuzz.invariants import BrokenError, ask_all, holds, raise_all
 from fuzz.simulation.cuts import Cuts, Installs
 from fuzz.simulation.kept import Kept
 from fuzz.simulation.network import OK, PREFIX, Request
+from fuzz.simulation.operations import Operations
 from fuzz.simulation.played import Played
 from fuzz.simulation.promised import Promised
 from fuzz.simulation.reading import (
@@ -66,16 +66,16 @@ class Oracle:
         self.promised = Promised(folder)
         self.kept = Kept(self.checkpoints, self.holds)
         self.retired = Retired(self.holds)
+        self.operations = Operations(self.holds)
         self.cuts = Cuts(self.checkpoints, story.mixed, self.holds)
         self.installs = Installs(self.holds)
         self.continued = set[tuple[str, int]]()  # attempts that said they go on
         self.open_operation: int | None = None
         self.goes_on = True  # the open operation is no stop
-        self.manifests: dict[tuple[object, ...], object] = {}  # by life, host, boot and operation
-        self.resumed: dict[str, int] = {}  # the last operation of this life that a host has resumed
-        self.committed: dict[str, int] = {}  # operations of this life by their folder
+        self.waits_at_gate = False  # no row has begun since the last checkpoint
         self.instrument = EachStep(self)
         self._has_greeted = False  # this life has a controller
+        self._sent_now = set[str]()  # rollouts of this life
         self._done: set[tuple[int, int]] = set()
         self.servers = self.life = None
         self.counts = defaultdict(int)
@@ -97,10 +97,12 @@ class Oracle:
         self.life_number += 1
         self.servers, self.life, self.open_operation = servers, life, None
         self.instrument.closed_with = None
-        self.resumed.clear()
-        self.committed.clear()
+        self.operations.begin()
+        self.waits_at_gate = False
+        self.installs.waiting.clear()
         self.retired.begin(anew=anew)
         self._has_greeted = False
+        self._sent_now.clear()
         self._done = set() if life.fresh else {key_of(line) for line in self._lines("out.jsonl")}
         self.kept.begin(life)
         self.promised.begin(life, self.sent, anew=anew, harmed=self.kept.is_harmed)
@@ -147,7 +149,7 @@ class Oracle:
             if not self._has_greeted:  # the rows were done before, and nobody said goodbye
                 continue
             holds(16, not hooks.admission.attendance.needed, f"{name} has heard no goodbye")
-            kept = kept_by(hooks)
+            kept = kept_by(hooks, self._sent_now)
             holds(16, not any(kept.values()), f"{name} keeps {kept}")
 
     # -- what the run tells ---------------------------------------------------------------------------------
@@ -158,11 +160,14 @@ class Oracle:
         self.promised.cuts()
         self.cuts.begins()
 
-    def checkpoint_ends(self, outcome: CheckpointOutcome):
-        self.open_operation = None
+    def checkpoint_ends(self, outcome: CheckpointOutcome, *, told: bool):
+        """And the run may be `told` to stop meanwhile."""
+        self.open_operation, self.waits_at_gate = None, self.goes_on
+        if self.goes_on and not told:
+            self.operations.over(outcome.operation, self.servers.participants)
         self.counts["published" if outcome.published else "not published"] += 1
         try:
-            self.kept.ends(outcome)
+            self.kept.ends(outcome, set(self.installs.waiting))
             if outcome.published:
                 self.cuts.publishes(calm=not self.life.is_disturbed)
         except (OSError, ValueError, KeyError) as error:
@@ -171,11 +176,17 @@ class Oracle:
             self.promised.publishes()
 
     def row_begins(self, task: int, rollout: int):
+        self.waits_at_gate = False
         begins = f"row {task}-{rollout} was sent"
         self.holds(5, self.open_operation is None, f"{begins} in the open checkpoint {self.open_operation}")
         self.holds(1, (task, rollout) not in self._done, f"{begins} although it had a result")
 
     # -- what is on the wire --------------------------------------------------------------------------------
+
+    def asks(self, request: Request):
+        """It sets out; it may never arrive."""
+        if request.door == "control":
+            self.operations.asks(request)
 
     def arrives(self, request: Request):
         self.counts[request.door] += 1
@@ -194,7 +205,6 @@ class Oracle:
             self._has_greeted = True
         elif request.path == f"{PREFIX}commit":
             call = json.loads(request.body)
-            self.committed[call["directory"]] = call["operation"]
             self.cuts.commits(call["scope"], frozenset(self.continued))
         elif request.path == f"{PREFIX}retire":
             self._retire_arrives(json.loads(request.body))
@@ -205,6 +215,8 @@ class Oracle:
             self._call_answers(request)
         if request.path == "/run":
             self.retired.replies(request, heard=heard)
+            if heard and request.status == OK:
+                self.promised.answers(*identity_of(json.loads(request.body)))
             if code_of(request) == "stale_attempt":
                 _rollout_id, attempt = identity_of(json.loads(request.body))
                 through = json.loads(request.reply)["error"]["retired_through"]
@@ -221,27 +233,15 @@ class Oracle:
 
     def _control_answers(self, request: Request):
         self.cuts.answers(request, self._answered, self.servers.processes)
-        if request.kind == "resume":
-            operation = json.loads(request.body)["operation"]
-            self.resumed[request.host] = max(operation, self.resumed.get(request.host, 0))
-        elif request.kind == "retire":
+        self.operations.answers(request)
+        if request.kind == "retire":
             self.retired.succeeds(request)
-        elif request.kind == "commit":
-            operation, reply = json.loads(request.body)["operation"], json.loads(request.reply)
-            late = operation <= self.resumed.get(request.host, 0)
-            self.holds(9, not late, f"{request.host} committed {operation} after its resume")
-            name = self.life_number, request.host, reply["boot"], operation
-            same = self.manifests.setdefault(name, reply["manifest"]) == reply["manifest"]
-            self.holds(9, same, f"{request.host} committed {operation} twice, as {reply['manifest']}")
+        elif request.kind == "restore" and request.host == "environment":
+            self.installs.succeeds(json.loads(request.body)["scope"])
 
     def changes(self, owner: str, operation: str, what: object):
         """A file or a folder, by a process of that name."""
-        if isinstance(what, int) or operation not in {"open", "mkdir", "replace", "rename"}:
-            return
-        folder = next((part for part in Path(str(what)).parts if part.startswith("ckpt-")), None)
-        number = self.committed.get(folder) if folder is not None else None
-        over = number is not None and number <= self.resumed.get(owner.replace("_", "-"), 0)
-        self.holds(9, not over, f"{owner} writes {what} after the resume of operation {number}")
+        self.operations.changes(owner, operation, what)
 
     def _run_arrives(self, request: Request):
         rollout_id, attempt = identity_of(json.loads(request.body))
@@ -251,6 +251,7 @@ class Oracle:
             self.continued.add((rollout_id, attempt))
         self.installs.sends(rollout_id, attempt, continued=continued)
         self.sent[rollout_id].append((attempt, request))
+        self._sent_now.add(rollout_id)
         self.retired.sends(rollout_id, attempt, self.servers.participants, continued=continued)
         for name, hooks in self.servers.participants.items():
             works = [one.episode for one in hooks.admission.works if one.episode is not None]
@@ -262,6 +263,7 @@ class Oracle:
         self.holds(5, not closed, f"{call['episodes']} are retired in the open checkpoint")
         answered = self._answered()
         for one in call["episodes"]:
+            self.installs.retires(one["rollout_id"], one["attempt"])
             named = (one["rollout_id"], one["attempt"]) in answered
             self.holds(7, not named, f"{one} was answered and is retired")
 

@@ -22,6 +22,7 @@ class Promised:
     _synced: bytes = b""  # that a power cut leaves: written before the last publish, or the last end of a run
     _at_the_cut: bytes = b""
     _to_continue: frozenset[str] = field(factory=frozenset)
+    _answered: set[tuple[str, int]] = field(factory=set)
     _sends_before: dict[str, int] = field(factory=dict)  # by rollout
 
     def begin(self, life: Life, sent: Sent, *, anew: bool, harmed: bool) -> None:
@@ -39,10 +40,14 @@ class Promised:
             return frozenset()
         _, collection = latest_collection(checkpoints)
         continued = {one["rollout_id"]: one["attempt"] for one in collection["continued"]}
-        failures = self._lines("out_failures.jsonl")
         done = {rollout_of(line) for line in self._lines("out.jsonl")}
-        failed = {row for row, attempt in answered_in(failures) if attempt >= continued.get(row, attempt + 1)}
-        return frozenset(continued.keys() - done - failed)
+        answered = self._answered | answered_in(self._lines("out_failures.jsonl"))
+        over = {row for row, attempt in answered if attempt >= continued.get(row, attempt + 1)}
+        return frozenset(continued.keys() - done - over)
+
+    def answers(self, rollout_id: str, attempt: int) -> None:
+        """Somebody ended it, also without a result: it begins anew."""
+        self._answered.add((rollout_id, attempt))
 
     def cuts(self) -> None:
         """A checkpoint begins."""

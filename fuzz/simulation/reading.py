@@ -6,13 +6,18 @@ from pathlib import Path
 
 from fuzz.invariants import holds
 from fuzz.simulation.network import Request
+from triocollect.protocol.ids import EpisodeId
 
 UNANSWERED = "agent_request_failed"  # the class of a failure that nobody answered with
 
 
-def kept_by(hooks):
-    """How much a participant keeps of any episode, by what it calls it."""
-    kept = {"marks": len(hooks.admission.marks), "restored": hooks.restored_pending()}
+def kept_by(hooks, rollout_ids):
+    """How much a participant keeps of any episode, by what it calls it.
+
+    Marks are those of these rollouts: what a run that was stopped had retired, no later one can name.
+    """
+    marks = sum(hooks.admission.marks.retired(EpisodeId(one, 0)) for one in rollout_ids)
+    kept = {"marks": marks, "restored": hooks.restored_pending()}
     kept["works"] = len(hooks.admission.works)
     match hooks.kind:
         case "environment":

@@ -38,6 +38,7 @@ class Process:
     def __init__(self, name, settings, kind, network: Network):
         self.name, self.host, self._network = name, host_of(name), network
         self.dead = self.stands = False
+        self._ended = trio.Event()
         if kind == "resources":
             app = resources.build_app(msgspec.json.decode(settings, type=resources.ResourcesSettings))
         elif kind == "inference":
@@ -61,8 +62,13 @@ class Process:
         OWNER.set(self)
         self._context = contextvars.copy_context()
         try:
-            async with trio.open_nursery() as self._tasks:
-                self._tasks.start_soon(self._lifespan, task_status)
+            async with trio.open_nursery() as whole:
+                whole.start_soon(self._lifespan, task_status)
+                try:
+                    async with trio.open_nursery() as self._tasks:
+                        await trio.sleep_forever()
+                finally:
+                    self._ended.set()
         finally:
             self.dead, self.stands = True, False
             if self._network.hosts.get(self.host) is self:
@@ -78,21 +84,24 @@ class Process:
         self._tasks.cancel_scope.cancel()
 
     async def _lifespan(self, task_status):
+        """Shielded, as it knows of no cancelling: who is dead says nothing any more, and changes nothing."""
         messages = iter([{"type": "lifespan.startup"}])
 
         async def receive():
             if (message := next(messages, None)) is None:
-                await trio.sleep_forever()
+                await self._ended.wait()
+                return {"type": "lifespan.shutdown"}
             return message
 
         async def send(message):
             if message["type"] != "lifespan.startup.complete":
-                return  # it was killed, and says so
+                return
             self._network.hosts[self.host] = self
             self.stands = True
             task_status.started()
 
-        await self.app({"type": "lifespan", "asgi": {"version": "3.0"}}, receive, send)
+        with trio.CancelScope(shield=True):
+            await self.app({"type": "lifespan", "asgi": {"version": "3.0"}}, receive, send)
 
     def _reach(self, _base_url):
         return Calls(self._network, lambda: self.dead)

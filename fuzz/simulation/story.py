@@ -14,6 +14,7 @@ How = Literal[
     "reply lost",  # it is carried out, and the connection breaks before the answer
     "unnoticed",  # the connection breaks, and the server carries it out and never learns of that
     "late",  # it is long on its way; its caller may have gone meanwhile
+    "late reply",  # its answer is
     "twice",  # it arrives once more, some time later
     "hangs",  # nobody hears it, and the connection stays
     "gateway",  # something between the two answers with 503 and asks nobody
@@ -133,6 +134,11 @@ class Story(msgspec.Struct, frozen=True, omit_defaults=True):
     standing: bool = False
     changes: int = 2
     dice: int = 1
+
+    @property
+    def is_without_power(self) -> bool:
+        """At one of its moments."""
+        return any(life.death is not None and life.death.of == "machine" for life in self.lives)
 
     @property
     def text(self) -> str:

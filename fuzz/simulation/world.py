@@ -46,7 +46,8 @@ class World:
         self.dice = random.Random(story.dice)
         self.oracle = Oracle(self.folder, story)
         self.disk = Disk(self.folder, frozenset({"effects", "in.jsonl"}))
-        self.disk.settle()
+        if story.is_without_power:
+            self.disk.settle()
         self.network = Network(self.oracle, story.latency_ms / 1000, story.control_ms / 1000, self.dice)
         self.living = None
         self.standing: Servers | None = None
@@ -89,7 +90,8 @@ class World:
         if life.harm is None or not (path := named[life.harm]()).exists():
             return False
         path.write_bytes(bytes(path.stat().st_size))
-        self.disk.settle()
+        if self.story.is_without_power:
+            self.disk.settle()
         self.oracle.kept.harmed()
         return True
 
@@ -137,7 +139,7 @@ class World:
         try:
             for where, name, value in replaced:
                 setattr(where, name, value)
-            with changing(self, self.disk.synced):
+            with changing(self, self.disk.synced if self.story.is_without_power else _nothing):
                 yield
         finally:
             for where, name, value in before:
@@ -146,6 +148,10 @@ class World:
     def end(self) -> None:
         """Leave nothing."""
         shutil.rmtree(self.root)
+
+
+def _nothing(_descriptor: int) -> None:
+    """What a sync comes to where the power stays on."""
 
 
 def write_rows(path: Path, story: Story) -> None:

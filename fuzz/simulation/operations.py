@@ -1,0 +1,73 @@
+"""8 and 9: what participants are asked in an operation, and what they do after its end."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+
+from attrs import define, field
+
+from fuzz.simulation.network import Request
+
+_FOLDER = re.compile(r"\bckpt-\d+")
+_APPEARS = {"open", "mkdir", "replace", "rename"}
+
+
+@define
+class Operations:
+    """Those of one life, by the hosts of participants."""
+
+    _holds: Callable[[int, object, str], None]
+    _asked_to_open: dict[str, int] = field(factory=dict)  # the last one, also where that was lost on its way
+    _resumed: dict[str, int] = field(factory=dict)  # the last one that was answered
+    _folders: dict[str, int] = field(factory=dict)
+    _manifests: dict[tuple[object, ...], object] = field(factory=dict)  # by host, boot and operation
+
+    def begin(self) -> None:
+        """Another life, whose operations are counted anew."""
+        for memory in (self._asked_to_open, self._resumed, self._folders, self._manifests):
+            memory.clear()
+
+    def asks(self, request: Request) -> None:
+        """A control call sets out."""
+        call = json.loads(request.body or b"{}")
+        if request.kind == "resume":
+            _raise(self._asked_to_open, request.host, call["operation"])
+        elif request.kind == "commit":
+            self._folders[call["directory"]] = call["operation"]
+
+    def answers(self, request: Request) -> None:
+        """And was carried out."""
+        operation = json.loads(request.body or b"{}").get("operation", 0)
+        if request.kind == "resume":
+            _raise(self._resumed, request.host, operation)
+        elif request.kind == "commit":
+            reply = json.loads(request.reply)
+            late = operation <= self._resumed.get(request.host, 0)
+            self._holds(9, not late, f"{request.host} committed {operation} after its resume")
+            name = request.host, reply["boot"], operation
+            same = self._manifests.setdefault(name, reply["manifest"]) == reply["manifest"]
+            self._holds(9, same, f"{request.host} committed {operation} twice, as {reply['manifest']}")
+
+    def changes(self, owner: str, operation: str, what: object) -> None:
+        """A file or a folder, by a process of that name."""
+        if isinstance(what, int) or operation not in _APPEARS:
+            return
+        folder = _FOLDER.search(str(what))
+        number = None if folder is None else self._folders.get(folder[0])
+        over = number is not None and number <= self._resumed.get(_host_of(owner), 0)
+        self._holds(9, not over, f"{owner} writes {what} after the resume of operation {number}")
+
+    def over(self, operation: int, participants: Mapping) -> None:
+        """The run goes on: whoever is closed was asked to open."""
+        for name, hooks in participants.items():
+            asked = self._asked_to_open.get(_host_of(name), 0) >= operation
+            told = f"{name} is closed after checkpoint {operation}, and nobody asked it to open"
+            self._holds(8, asked or not hooks.admission.closed, told)
+
+
+def _raise(highest: dict[str, int], host: str, operation: int) -> None:
+    highest[host] = max(operation, highest.get(host, 0))
+
+
+def _host_of(name: str) -> str:
+    return name.replace("_", "-")
