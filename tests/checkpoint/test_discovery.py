@@ -214,6 +214,16 @@ async def test_a_participant_that_works_for_another_run_refuses_the_hello(tmp_pa
         await here.take_over(run="ours", epoch=4)
 
 
+async def test_a_run_that_is_refused_takes_no_idle_server_from_the_run_that_is_at_work(
+    tmp_path, autojump_clock
+):
+    async with world(tmp_path, run="theirs", epoch=3) as here:
+        work = here.servers["environment"].admission.enter(EpisodeId("9-0"), "theirs")
+        with work, pytest.raises(RefusedError, match="environment one at http://environment"):
+            await here.take_over(run="ours", epoch=4)
+        assert [server.admission.sender.run for server in here.servers.values()] == ["theirs"] * 4
+
+
 async def test_a_hello_ends_what_a_dead_collector_left_closed(tmp_path, autojump_clock):
     async with world(tmp_path) as here:
         here.fly(0)

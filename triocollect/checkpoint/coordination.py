@@ -79,12 +79,17 @@ class Coordination:
     async def hello(self) -> dict[Participant, Greeted]:
         """The run's first call: whatever an earlier collector left open ends.
 
-        Raises RefusedError where a participant works for somebody else, ControlError where one fails.
+        An environment is at work as long as any row is, what stands behind it is idle between two requests
+        and would be taken from a run that goes on: so nobody else hears of us before every environment has
+        agreed. Raises RefusedError where a participant works for somebody else, ControlError where one fails.
         """
         hello = Hello(**self._common())  # operation 0
+        environments = [one for one in self.participants if one.kind == "environment"]
+        others = [one for one in self.participants if one.kind != "environment"]
         try:
             with trio.move_on_after(HELLO_PATIENCE_S):
-                return await each(self.participants, lambda one: one.post("hello", hello, Greeted))
+                greeted = await each(environments, lambda one: one.post("hello", hello, Greeted))
+                return greeted | await each(others, lambda one: one.post("hello", hello, Greeted))
         except ControlError as error:
             if error.code in _SOMEBODY_ELSE:
                 raise RefusedError(f"{error}; wait for the other run's end or stop it") from error
