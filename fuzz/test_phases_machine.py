@@ -75,18 +75,12 @@ class Disk:
         self.turned = trio.Event()
 
     async def __call__(self, work):
-        looks = work == self.lock_sha256
-        self.used += not looks
+        self.used += 1
         while self.how == "hangs":
             await self.turned.wait()
-        if self.how == "full" and not looks:
+        if self.how == "full":
             raise StorageError("the disk is full", path="asked")
         return work()
-
-    root = "where"
-
-    def lock_sha256(self):
-        return None
 
     def write(self, checkpoint_id, directory, records, publication):
         if not publication.begin():

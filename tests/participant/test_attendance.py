@@ -20,7 +20,7 @@ async def test_nobody_needs_a_server_that_no_collector_has_greeted(tmp_path, aut
 
 
 async def test_a_collector_needs_it_from_its_greeting_to_its_goodbye(tmp_path, autojump_clock):
-    async with participant(tmp_path, in_thread=inline) as caller:
+    async with participant(tmp_path) as caller:
         await caller.ok("hello", 0)
         await caller.ok("forget", 1, rollout_ids=["one"])
         await caller.status()

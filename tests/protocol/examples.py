@@ -49,12 +49,8 @@ EXAMPLES = {
         served=True,
     ),
     "hello_reply": messages.Greeted(boot="b1", phase="open"),
-    "hello_reply_of_place": messages.Greeted(
-        boot="b1", phase="open", directory="/shared/ckpt", lock_sha256="ab" * 32
-    ),
-    "hello_reply_of_no_place": messages.Greeted(
-        boot="b1", phase="open", directory="/shared/ckpt", lock_sha256=None
-    ),
+    "place": messages.Seen(boot="b1", directory="/shared/ckpt", lock_sha256="ab" * 32),
+    "place_unseen": messages.Seen(boot="b1", directory="/shared/ckpt", lock_sha256=None),
     "prepare_reply": messages.Prepared(boot="b1", phase="preparing", report=REPORT),
     "commit_reply": messages.Committed(
         boot="b1",

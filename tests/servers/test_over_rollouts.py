@@ -1,7 +1,5 @@
 """What is over by its end, a retire, a hang-up or its collector's goodbye leaves nothing behind."""
 
-import math
-
 import httpx
 import trio
 from trio.testing import wait_all_tasks_blocked
@@ -64,9 +62,7 @@ async def test_a_session_closes_though_its_model_server_keeps_no_account_or_neve
         await trio.sleep_forever()
 
     for answer in (lambda _request: httpx.Response(404), never):
-        autojump_clock.autojump_threshold = math.inf  # a greeting looks at the disk
         async with crew(tmp_path) as all_of_them, all_of_them.deployment.asking("agent") as agent:
-            autojump_clock.autojump_threshold = 0
             all_of_them.deployment.replaced["policy_model"] = answer
             whose = {"x-rollout-id": "r"}
             await agent.post("/v1/agent_sessions", json={"agent": "counter_agent"}, headers=whose)

@@ -22,6 +22,7 @@ from triocollect.protocol.messages import (
     Resumed,
     Retire,
     Retired,
+    Seen,
     Status,
 )
 from triocollect.protocol.refusals import Code
@@ -76,7 +77,15 @@ class Coordination:
         """The participant at a base URL; None where that server takes no part."""
         return self._addresses.get(address_of(url))
 
-    async def hello(self) -> dict[Participant, Greeted]:
+    async def places(self) -> dict[Participant, Seen | None]:
+        """Where everybody keeps checkpoints; nobody obeys us for it. Raises ControlError, CheckpointError."""
+        with trio.move_on_after(STATUS_PATIENCE_S):
+            return await each(self.participants, lambda one: one.place())
+        raise CheckpointError(
+            f"some participant did not say within {STATUS_PATIENCE_S:g} s where it keeps checkpoints"
+        )
+
+    async def hello(self) -> None:
         """The run's first call: whatever an earlier collector left open ends.
 
         An environment is at work as long as any row is, what stands behind it is idle between two requests
@@ -88,8 +97,9 @@ class Coordination:
         others = [one for one in self.participants if one.kind != "environment"]
         try:
             with trio.move_on_after(HELLO_PATIENCE_S):
-                greeted = await each(environments, lambda one: one.post("hello", hello, Greeted))
-                return greeted | await each(others, lambda one: one.post("hello", hello, Greeted))
+                for some in (environments, others):
+                    await each(some, lambda one: one.post("hello", hello, Greeted))
+                return
         except ControlError as error:
             if error.code in _SOMEBODY_ELSE:
                 raise RefusedError(f"{error}; wait for the other run's end or stop it") from error

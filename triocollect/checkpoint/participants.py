@@ -7,9 +7,10 @@ from typing import Final, TypeVar
 import msgspec
 import trio
 
-from triocollect.checkpoint.line import ControlClient, Line, is_passing
+from triocollect.checkpoint.line import ControlClient, Line, StrangeError, is_passing
 from triocollect.errors import ControlError
-from triocollect.protocol.messages import Answer, Call, Capabilities, Kind, Status
+from triocollect.protocol.messages import Answer, Call, Capabilities, Kind, Seen, Status
+from triocollect.protocol.refusals import Code
 
 LEAST_BUDGET_MS: Final = 1000
 LONGEST_S: Final = 86_400.0  # of a budget; every call has a deadline above it, this is for one without
@@ -52,6 +53,15 @@ class Participant:
     async def status(self) -> Status:
         """GET status. Raises ControlError."""
         return await self._ask("status", None, Status)
+
+    async def place(self) -> Seen | None:
+        """GET place; None where it does not tell. Raises ControlError where it does not answer."""
+        try:
+            return await self._ask("place", None, Seen)
+        except ControlError as error:
+            if isinstance(error, StrangeError) or error.code is Code.BAD_REQUEST:
+                return None  # it knows no such route
+            raise
 
     async def post(self, route: str, call: Call, reply: type[A]) -> A:
         """POST a call; its budget is what is left until the caller's deadline. Raises ControlError.

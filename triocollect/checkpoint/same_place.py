@@ -9,29 +9,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from msgspec import UNSET
-
 from triocollect.checkpoint.participants import Participant
 from triocollect.errors import UsageError
 from triocollect.protocol.manifests import LOCK
-from triocollect.protocol.messages import Greeted
+from triocollect.protocol.messages import Seen
 from triocollect.report.wording import several
 
 _NAMED: Final = 3
 
 
-def require_same_place(greeted: Mapping[Participant, Greeted], path: Path, lock_sha256: str | None) -> None:
+def require_same_place(told: Mapping[Participant, Seen | None], path: Path, lock_sha256: str | None) -> None:
     """Raise UsageError where a participant sees another directory than `path`, or none; who says nothing may.
 
     `lock_sha256`: of the lock file that the collector holds there.
     """
-    astray = {one: reply for one, reply in greeted.items() if reply.lock_sha256 not in {UNSET, lock_sha256}}
+    seen = {one: place for one, place in told.items() if place is not None}
+    astray = {one: place for one, place in seen.items() if place.lock_sha256 != lock_sha256}
     if not astray:
         return
     who = ", ".join(sorted(map(str, astray))[:_NAMED])
     if len(astray) > _NAMED:
         who += f" and {several(len(astray) - _NAMED, 'more server')}"
-    where = sorted({str(reply.directory or "another directory") for reply in astray.values()})
+    where = sorted({place.directory for place in astray.values()})
     raise UsageError(
         f"{who}: keeps checkpoints in {' and '.join(where)}, which is not {path.absolute()}, where this run "
         f"keeps them (the {LOCK} that it has just written is not seen there): give the run the "

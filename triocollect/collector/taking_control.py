@@ -84,9 +84,11 @@ async def take_control(
         crew = _crew(approach, air, found, log.header.epoch)
         air.meet(crew.coordination, routing)
         outset.sinks.sync_beside(log.sync)
-        greeted = await crew.coordination.hello()
+        # Before anybody obeys us: servers of another directory may be at work for its collector.
+        places = await crew.coordination.places()
+        require_same_place(places, ours.directory.path, ours.directory.lock_sha256)
+        await crew.coordination.hello()
         try:
-            require_same_place(greeted, ours.directory.path, ours.directory.lock_sha256)
             continued = await _go_on(approach, crew, left, log)
         except BaseException:
             await crew.coordination.leave()

@@ -76,7 +76,7 @@ class Reference:
             return answer
         if verb == "hello":
             self.heard(operation, now)
-            return WAITS if self.disk == "hangs" else DONE  # for a look at the directory
+            return DONE
         if verb == "resume":
             return self.resume(operation, now)
         if (answer := self.out_of_turn(verb, operation, flavour)) is not None:

@@ -4,6 +4,7 @@ A question and what follows from it are one step of the event loop. What may out
 a passed deadline ends the call and nothing else.
 """
 
+import os
 from functools import partial
 from typing import Final, Generic, final
 
@@ -32,6 +33,7 @@ from triocollect.protocol.messages import (
     Resumed,
     Retire,
     Retired,
+    Seen,
     Status,
 )
 from triocollect.protocol.phases import Event, Phase
@@ -122,7 +124,7 @@ class Calls(Generic[R]):
     async def _act(self, call: Call, arrival: float) -> Answer | Refuse:
         match call:
             case Hello():
-                return await self.standing.errand(self._greet).result()
+                return Greeted(boot=self.standing.boot, phase=self.standing.phase.value)
             case Commit():
                 return await commit(self.standing, call)
             case Restore():
@@ -135,17 +137,6 @@ class Calls(Generic[R]):
                 return await self._forget(call)
             case _:
                 raise AssertionError(call)
-
-    async def _greet(self) -> Greeted:
-        """Say which directory this is: paths may be equal and the places not, or the other way round."""
-        standing = self.standing
-        seen = await standing.in_thread(standing.shelf.lock_sha256)
-        return Greeted(
-            boot=standing.boot,
-            phase=standing.phase.value,
-            directory=str(standing.shelf.root),
-            lock_sha256=seen,
-        )
 
     async def _resume(self, call: Resume) -> Resumed:
         """Open at once; answer when no file of the operation can appear any more."""
@@ -208,6 +199,15 @@ class Calls(Generic[R]):
             report=standing.report() if reporting else None,
             restored_pending=standing.hooks.restored_pending(),
             served=standing.hooks.served(),
+        )
+
+    async def place(self) -> Seen:
+        """GET place: paths may be equal and the places not, or the other way round. Obeys nobody by it."""
+        standing = self.standing
+        return Seen(
+            boot=standing.boot,
+            directory=os.fsencode(standing.shelf.root).decode(errors="backslashreplace"),
+            lock_sha256=await standing.in_thread(standing.shelf.lock_sha256),
         )
 
     def capabilities(self) -> Capabilities:

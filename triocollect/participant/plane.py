@@ -102,10 +102,8 @@ class ControlPlane(Generic[R]):
                 Code.COORDINATOR_UNAVAILABLE,
                 "the application's lifespan is not running: start the server with lifespan on",
             )
-        if (method, verb) == ("GET", "status"):
-            return self._calls.status()
-        if (method, verb) == ("GET", "capabilities"):
-            return self._calls.capabilities()
+        if method == "GET" and (told := await self._told(verb)) is not None:
+            return told
         if method != "POST" or not knows(verb):
             return Refuse(Code.BAD_REQUEST, f"there is no {method} {PREFIX}/{verb}")
         try:
@@ -113,6 +111,18 @@ class ControlPlane(Generic[R]):
         except ValueError as error:
             return Refuse(Code.BAD_REQUEST, str(error))
         return await self._calls.answer(call, arrival)
+
+    async def _told(self, verb: str) -> Answer | None:
+        """What is asked without an order; None: there is no such question."""
+        match verb:
+            case "status":
+                return self._calls.status()
+            case "place":
+                return await self._calls.place()
+            case "capabilities":
+                return self._calls.capabilities()
+            case _:
+                return None
 
     async def _send(self, answer: Answer | Refuse, send: Send) -> None:
         status, body = _OK, msgspec.json.encode(answer)

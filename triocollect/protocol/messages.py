@@ -144,16 +144,21 @@ class Status(Answer, frozen=True, kw_only=True):
     served: bool
 
 
-class Greeted(Answer, frozen=True, kw_only=True):
-    """Reply to hello.
+class Seen(Answer, frozen=True, kw_only=True):
+    """GET place: where a participant keeps checkpoints. One that has no such route is trusted.
 
-    `directory`: the checkpoint directory as the participant names it; `lock_sha256`: hex, of the bytes that
-    it reads from `collector.lock` there, None where it reads none. Who says neither is trusted.
+    `directory`: as the participant names it; `lock_sha256`: hex, of the bytes that it reads from
+    `collector.lock` there, None where it reads none.
     """
 
+    directory: str
+    lock_sha256: str | None
+
+
+class Greeted(Answer, frozen=True, kw_only=True):
+    """Reply to hello."""
+
     phase: PhaseName
-    directory: str | msgspec.UnsetType = msgspec.UNSET
-    lock_sha256: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Prepared(Answer, frozen=True, kw_only=True):
