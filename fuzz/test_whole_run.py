@@ -200,6 +200,15 @@ def test_a_row_that_was_answered_without_a_result_is_played_again_by_the_next_li
     assert sorted(len(sends) for sends in oracle.sent.values()) == [1, 2]
 
 
+def test_a_run_that_is_stopped_while_failed_rows_are_tried_again_says_that_it_is_not_done():
+    failed = Life(faults=(Fault("run", 1, "fails"),))
+    before_anything = Life(signals=(Signal(Moment(0), "TERM"),))
+    lived = told(Story(1, lives=(failed, before_anything, STOPPED), latency_ms=1, control_ms=1))
+    endings = [(living.report.exit_code, living.report.failed) for living in lived.lives[:3]]
+    assert endings == [(3, 1), (75, 1), (75, 1)]
+    assert lived.oracle.restored, "the stop kept where the row was"
+
+
 def test_rows_that_nobody_can_capture_start_again_beside_rows_that_go_on():
     oracle = oracle_of(STOPPED, rows=6, mixed=True)
     continued = {rollout_id for (rollout_id, _), state in oracle.restored.items() if state is not None}

@@ -104,3 +104,9 @@ def test_what_is_not_known_of_a_preemption_is_not_said() -> None:
     assert "Cut and continued: 1 row\n" in said
     assert "from the input again" not in said
     assert "Checkpoints" not in said
+
+
+def test_a_run_that_was_stopped_while_failed_rows_were_tried_again_says_how_to_continue() -> None:
+    said = render(msgspec.structs.replace(COMPLETE, ending="preempted")).splitlines()
+    assert said[0].startswith("Rollout collection was told to stop, with rows left.")
+    assert said[-1] == "Failed rows were not all tried again. To continue, give the same command again."

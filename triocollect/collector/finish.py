@@ -112,7 +112,7 @@ def report_of(outset: Outset, fleet: Fleet, config: OutputConfig, *, seconds: fl
     tale = _Tale(
         succeeded=succeeded,
         failed=failed,
-        left=left > 0 or fleet.cut_short,
+        left=left > 0 or fleet.cut_short or _was_cut(outset, fleet),
         sends=retries.sends,
         ending=fleet.ended.ending,
     )
@@ -140,6 +140,12 @@ def report_of(outset: Outset, fleet: Fleet, config: OutputConfig, *, seconds: fl
         seconds=seconds,
         paths=_paths(outset.files),
     )
+
+
+def _was_cut(outset: Outset, fleet: Fleet) -> bool:
+    """Whether a stop came before every row of this run had its end; one that failed earlier is not left."""
+    counts = fleet.counts
+    return not fleet.is_done and counts.succeeded_now + counts.failed_now < outset.survey.to_send
 
 
 def nothing_to_do(config: Config, *, seconds: float) -> Report:

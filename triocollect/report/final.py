@@ -48,9 +48,10 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _places(report)
     if report.checkpoint is not None:
         yield f"Checkpoint {report.checkpoint}: rows in flight go on from where they were cut."
-    if report.left:
+    if report.left or report.ending in {"left", "preempted"}:
         again = "start its servers anew and " if report.other_servers else ""
-        yield f"{rows(report.left)} left. To continue, {again}give the same command again."
+        left = f"{rows(report.left)} left" if report.left else "Failed rows were not all tried again"
+        yield f"{left}. To continue, {again}give the same command again."
 
 
 def _preemptions(report: Report) -> Iterator[str]:

@@ -50,8 +50,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a run. `expected == succeeded + failed + left`, checked when it is made.
 
     `failed` counts rows whose last word is a sidecar line, `left` rows without a last word: not tried, cut
-    off, or ended without a line by the server's wish. `failures_by_class` adds up to `failed`. Counts cover
-    all runs of the output; those ending in `_now` cover this run only. Times are seconds.
+    off, or ended without a line by the server's wish. A row that failed and is cut off when it is tried again
+    counts as failed, and the run has ended with rows left. `failures_by_class` adds up to `failed`. Counts
+    cover all runs of the output; those ending in `_now` cover this run only. Times are seconds.
     """
 
     run: str | None  # its id; None where the input has no rows, and nothing was begun
