@@ -46,10 +46,20 @@ COMMANDS: Final = {
         "cut the power at every point of recorded runs, and start on every state that can be left",
         55.0,
     ),
+    "ioerrors": Command(
+        "fuzz.disk.ioerrors:explore",
+        "have the disk fail at every call of a run, once or from then on, or take half of a write",
+        55.0,
+    ),
     "killpoints": Command(
         "fuzz.disk.killpoints:explore",
         "kill a run at every call that changes a file, and amid every write, and go on to the end",
         55.0,
+    ),
+    "powercut": Command(
+        "fuzz.disk.powercut:explore",
+        "cut the power of a real disk, XFS or ext4, while a run works on it, again and again (needs root)",
+        120.0,
     ),
     "mutants": Command(
         "fuzz.mutants.run:explore",

@@ -1,4 +1,4 @@
-"""A run that is killed at a call that changes files, or amid a write, is gone on with as if it were alive."""
+"""A run may be killed at any call that changes a file, and amid a write: the next one goes on to the end."""
 
 import pytest
 

@@ -251,7 +251,13 @@ class AppendFile:
 
     def close(self) -> None:
         """Let go of the file, and of a lock on it. Does not sync."""
-        os.close(self._fd)
+        let_go(self._fd)
+
+
+def let_go(descriptor: int) -> None:
+    """Close it. What the disk says to that is too late: whatever has to last was synced before."""
+    with contextlib.suppress(OSError):
+        os.close(descriptor)
 
 
 def _open_lasting(path: Path, mode: int) -> int:

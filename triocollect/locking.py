@@ -11,7 +11,7 @@ from typing import Final
 import trio
 from attrs import frozen
 
-from triocollect.durable import open_append, other_than_a_file
+from triocollect.durable import let_go, open_append, other_than_a_file
 from triocollect.errors import LockedError, StorageError, UsageError
 
 _POLL_S: Final = 0.2
@@ -47,7 +47,7 @@ class Locked:
     def give_back(self) -> None:
         """Back out, and let the next one in."""
         self.back_out()
-        os.close(self.descriptor)
+        let_go(self.descriptor)
 
 
 @frozen(kw_only=True)
@@ -109,7 +109,7 @@ class Lockable:
         except OSError as error:
             raise self.unusable(error) from error
         with contextlib.ExitStack() as unless_ours:
-            unless_ours.callback(os.close, descriptor)
+            unless_ours.callback(let_go, descriptor)
             try:
                 try_lock(descriptor)
             except OSError as error:

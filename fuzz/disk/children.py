@@ -4,15 +4,16 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final, Literal
 
 from fuzz.disk.calls import Watcher
 from fuzz.disk.demands import Facts
-from fuzz.disk.lives import live
+from fuzz.disk.lives import also_acknowledged, live
 from fuzz.disk.storage import ACKNOWLEDGED, Fact
 from fuzz.simulation.world import World
+from triocollect.errors import TriocollectError
 
 PATIENCE_S: Final = 60.0  # simulated time waits for nobody: what takes that long hangs, on any machine
 LEDGER: Final = "ledger"  # beside the story's folder: facts, a line each
@@ -20,20 +21,35 @@ FAULT: Final = "fault"  # likewise: why a life broke
 End = Literal["ended", "killed", "broke", "hung"]
 
 
-def lived(world: World, watcher: Watcher) -> End:
-    """Live the world's story in a child, with its facts in the ledger; how it ended."""
+def lived(world: World, watcher: Watcher, *, forgiven: Collection[int] = ()) -> End:
+    """Live the world's story in a child, with its facts in the ledger; how it ended.
+
+    One that says in a message why it does not go on has ended: the message is a fact, "told".
+    """
 
     def life() -> None:
-        ledger = os.open(world.root / LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        try:
+            report = live(world, watcher, fact, forgiven)
+        except TriocollectError as error:
+            told = " ".join(str(error).split())
+            fact("told", f"{error.exit_code} {told}")
+        else:
+            if report is not None:
+                fact("exit", str(report.exit_code))
 
-        def fact(what: str, of: str) -> None:
-            os.write(ledger, f"{what} {of}\n".encode())
-
-        report = live(world, watcher, fact)
-        if report is not None:
-            fact("exit", str(report.exit_code))
+    def fact(what: str, of: str) -> None:
+        note(world, what, of)
+        if what == "published":
+            for key in also_acknowledged(of, lambda name: (world.folder / name).read_bytes()):
+                note(world, "acknowledged", key)
 
     return _in_a_child(life, world.root / FAULT)
+
+
+def note(world: World, what: str, of: str) -> None:
+    """Write down a fact where it outlives this process."""
+    with (world.root / LEDGER).open("a") as ledger:
+        ledger.write(f"{what} {of}\n")
 
 
 def _in_a_child(work: Callable[[], None], fault: Path) -> End:
@@ -85,5 +101,8 @@ def _lines(path: Path) -> list[str]:
 
 
 def why(world: World) -> str:
-    """What broke a life, if one broke."""
-    return "\n".join(_lines(world.root / FAULT))
+    """What broke a life, if one broke: the error, and where in the package it came from."""
+    lines = _lines(world.root / FAULT)
+    places = [line.strip() for line in lines if "/triocollect/" in line]
+    said = [line for line in lines if "is broken" in line][-1:] or lines[-1:]
+    return " < ".join([*said, *reversed(places[-3:])])

@@ -149,5 +149,5 @@ def of_end(output: bytes, told: Iterable[Fact], before: Facts, rows: int) -> Ite
             kept = [name for name in names if name.startswith("ckpt-")]
             if len(kept) > MOST_KEPT or any(name.endswith(".tmp") for name in names):
                 yield 4, f"after a prune there are {names}"
-        elif fact.what == "exit" and fact.of != "0":
+        elif fact.what == "told" or (fact.what == "exit" and fact.of != "0"):
             yield 15, f"the run that nobody disturbed ended with {fact.of}"

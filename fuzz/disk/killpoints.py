@@ -19,11 +19,10 @@ from typing import Final
 from attrs import frozen
 
 from fuzz.commands import Options
+from fuzz.disk.afterwards import afterwards
 from fuzz.disk.calls import Call
-from fuzz.disk.children import End, facts_of, lived, sum_of, why
-from fuzz.disk.demands import OUTPUT, keys_in, of_end, of_files
-from fuzz.disk.places import SCENARIOS, Counting, Scenario, bases, calls_of, counts, named, next_life, scene
-from fuzz.disk.results import files_in, named_in
+from fuzz.disk.children import End, lived, why
+from fuzz.disk.places import SCENARIOS, Scenario, bases, calls_of, counts, named, next_life, scene
 from fuzz.invariants import BrokenError
 from fuzz.jobs import share
 from fuzz.simulation.world import World
@@ -118,7 +117,7 @@ def kill(point: Point, base: Path, tally: Tally, *, second: int = 0) -> None:
         if end == "killed" and second:
             next_life(world)
             end = lived(world, Killer(second))
-        faults += _afterwards(world)
+        faults += afterwards(world)
         kind = "SIGKILL" + (" amid a write" if point.amid else "") + (", and again" if second else "")
         outcome = "goes on to the end" if not faults else "broken"
         tally.explored += 1
@@ -132,30 +131,6 @@ def _left(world: World, end: End) -> Iterator[tuple[int, str]]:
     """A life that was not killed: its calls were fewer this time, or it broke."""
     if end != "ended":
         yield 15, f"the life that was to be killed {end}: {why(world)}"
-
-
-def _afterwards(world: World) -> list[tuple[int, str]]:
-    """What is broken on the disk, and in a life from there to the end."""
-    told = facts_of(world)
-    before, files = sum_of(told), files_in(world.folder)
-    faults = list(of_files(keys_in(files), named_in(files), before))
-    next_life(world)
-    end = lived(world, Counting())
-    if end != "ended":
-        return [*faults, (15, f"the next run {end}: {why(world)}")]
-    output = files_in(world.folder).get(OUTPUT) or b""
-    if not output.startswith(_whole(files.get(OUTPUT) or b"")):
-        faults.append((1, "whole lines of the output have changed"))
-    more = [fact for fact in facts_of(world)[len(_told_aloud(told)) :] if fact.what != "acknowledged"]
-    return [*faults, *of_end(output, more, before, world.story.rows)]
-
-
-def _told_aloud(told):
-    return [fact for fact in told if fact.what != "acknowledged"]
-
-
-def _whole(data: bytes) -> bytes:
-    return data[: data.rfind(b"\n") + 1]
 
 
 def _die() -> None:

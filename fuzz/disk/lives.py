@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -96,19 +96,35 @@ def a_story(seed: int) -> Story:
 def record(world: World) -> Recorder:
     """Live a whole story; what its disk was told, and the facts in between."""
     recorder = Recorder(world.folder, without=NOT_OURS)
-    live(world, recorder, lambda what, of: _tell(recorder, what, of))
+
+    def fact(what: str, of: str) -> None:
+        recorder.fact(what, of)
+        if what == "published":
+            for key in also_acknowledged(of, recorder.bytes_of):
+                recorder.fact("acknowledged", key)
+
+    live(world, recorder, fact)
     return recorder
 
 
-def live(world: World, watcher: Watcher, fact: Callable[[str, str], None]) -> Report | None:
-    """Live a whole story while somebody watches its files; what the last life has reported."""
+def live(
+    world: World, watcher: Watcher, fact: Callable[[str, str], None], forgiven: Collection[int] = ()
+) -> Report | None:
+    """Live a whole story while somebody watches its files; what the last life has reported.
+
+    Raises what ended it, and BrokenError where an invariant was broken in it that is not `forgiven`.
+    """
     world.oracle = Eyes(world.folder, world.story, fact)
     world.clock = trio.testing.MockClock(autojump_threshold=0)
     with acknowledging(world.folder), world.simulated(), watched(world.folder, watcher):
         try:
-            return trio.run(_live_all, world, fact, clock=world.clock)
+            report = trio.run(_live_all, world, fact, clock=world.clock)
         except BaseExceptionGroup as group:
             raise reason_of(group) from group
+    for error in world.oracle.broken:
+        if error.number not in forgiven:
+            raise error
+    return report
 
 
 async def _live_all(world: World, fact: Callable[[str, str], None]) -> Report | None:
@@ -123,14 +139,11 @@ async def _live_all(world: World, fact: Callable[[str, str], None]) -> Report | 
     return None if living is None else living.report
 
 
-def _tell(recorder: Recorder, what: str, of: str) -> None:
-    recorder.fact(what, of)
-    if what == "published":  # who publishes has made the results durable that the checkpoint leaves out
-        collection = json.loads(recorder.bytes_of(f"checkpoints/ckpt-{of}/collection.json"))
-        held = {one["rollout_id"] for one in (*collection["continued"], *collection["restarted"])}
-        for result in results_in(recorder.bytes_of(OUTPUT)):
-            if result.rollout_id not in held:
-                recorder.fact("acknowledged", result.capture_key)
+def also_acknowledged(checkpoint: str, read: Callable[[str], bytes]) -> Iterator[str]:
+    """Who publishes has made durable the results that the checkpoint leaves out. `read` a file by name."""
+    collection = json.loads(read(f"checkpoints/ckpt-{checkpoint}/collection.json"))
+    held = {one["rollout_id"] for one in (*collection["continued"], *collection["restarted"])}
+    return (one.capture_key for one in results_in(read(OUTPUT)) if one.rollout_id not in held)
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ MEMORY: Final = Path("/dev/shm")
 ROWS: Final = 2
 _NUMBERS: Final = re.compile(r"[0-9a-f]{64}|[0-9]{6}")  # what differs from run to run in a call
 _ASKED: Final = tuple(Signal(Moment(at), "USR1") for at in (300, 900, 1500))
+_AFTER_A_ROW: Final = tuple(Signal(Moment(at), "USR1") for at in (2250, 2600))  # it is not on disk yet
 _STOPPED: Final = Life(signals=(*_ASKED, Signal(Moment(2100), "TERM")))
 
 
@@ -32,15 +33,16 @@ class Scenario:
     before: tuple[Life, ...]
     life: Life
     rate: float = 1.0
+    concurrency: int = 256
 
     def story(self, *lives: Life, dice: int = 1) -> Story:
         """These lives of the scenario's rows. With the same dice they draw the same ids."""
-        return Story(ROWS, 256, self.rate, 20, 5, lives, dice=dice)
+        return Story(ROWS, self.concurrency, self.rate, 20, 5, lives, dice=dice)
 
 
 SCENARIOS: Final = (
     Scenario("a run with checkpoints and a stop", (), _STOPPED),
-    Scenario("a run to its end", (), Life(signals=_ASKED[:1]), rate=4.0),
+    Scenario("a run to its end", (), Life(signals=(_ASKED[0], *_AFTER_A_ROW)), rate=4.0, concurrency=1),
     Scenario("a resume", (_STOPPED,), UNDISTURBED),
     Scenario(
         "a resume of a killed run", (_STOPPED, Life(death=Death(Moment(700)))), Life(signals=_ASKED[:2])
@@ -49,18 +51,15 @@ SCENARIOS: Final = (
 )
 
 
-class Counting:
-    """Sees the calls that change something of ours, in order; of a child they are written to a file."""
+class Watching:
+    """Writes the calls of a child to a file, those that only read too where that is asked for."""
 
-    def __init__(self, log: Path | None = None) -> None:
-        self.count = 0
-        self._log = log
+    def __init__(self, log: Path | None = None, *, reading: bool = False) -> None:
+        self._log, self._reading = log, reading
 
     def before(self, call: Call) -> int | None:
-        if not counts(call):
-            return None
-        self.count += 1
-        if self._log is not None:
+        is_read = call.name == "look" and self._reading and is_ours(call)
+        if self._log is not None and (counts(call) or is_read):
             with self._log.open("a") as file:
                 file.write(f"{call}\n")
         return None
@@ -71,7 +70,12 @@ class Counting:
 
 def counts(call: Call) -> bool:
     """Whether it changes a file or folder of a run."""
-    return call.name != "look" and call.path.partition("/")[0] not in NOT_OURS
+    return call.name != "look" and is_ours(call)
+
+
+def is_ours(call: Call) -> bool:
+    """Whether it is of a file or folder of a run."""
+    return call.path.partition("/")[0] not in NOT_OURS
 
 
 def named(call: str) -> str:
@@ -87,7 +91,7 @@ def bases(scenarios: Sequence[Scenario] = SCENARIOS) -> Iterator[dict[str, Path]
         for number, scenario in enumerate(scenarios):
             world = World(root / str(number), scenario.story(*scenario.before))
             if scenario.before:
-                assert lived(world, Counting()) == "ended", why(world)
+                assert lived(world, Watching()) == "ended", why(world)
             made[scenario.name] = world.root
         yield made
 
@@ -111,11 +115,11 @@ def next_life(world: World) -> None:
     world.story = msgspec.structs.replace(world.story, lives=(UNDISTURBED,), dice=world.story.dice + 1)
 
 
-def calls_of(scenario: Scenario, base: Path) -> list[str]:
-    """Every call of an undisturbed life of the scenario that changes something."""
+def calls_of(scenario: Scenario, base: Path, *, reading: bool = False) -> list[str]:
+    """Every call of an undisturbed life of the scenario that changes something, or reads."""
     with scene(scenario, base) as world:
         log = world.root / "calls"
-        assert lived(world, Counting(log)) == "ended", why(world)
+        assert lived(world, Watching(log, reading=reading)) == "ended", why(world)
         return log.read_text().splitlines()
 
 

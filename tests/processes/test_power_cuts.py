@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.disk.mounted import Disk, on_a_machine_booted_anew, take_down_strays
 from tests.processes.commands import until
-from tests.processes.disk import Disk, on_a_machine_booted_anew, take_down_strays
 from tests.processes.lives import PATIENCE_S, Lives, broken
 from triocollect.checkpoint.directory import read_outcomes
 from triocollect.durable import sync_folder

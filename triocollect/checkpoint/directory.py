@@ -22,6 +22,7 @@ from triocollect.checkpoint.sent import read_header
 from triocollect.durable import (
     AppendFile,
     Draft,
+    let_go,
     make_folder,
     open_append,
     open_file,
@@ -111,7 +112,7 @@ class Directory:
                 moved = not draft.draft_path.exists()
                 if moved:
                     self._descriptor, descriptor = descriptor, self._descriptor
-                os.close(descriptor)
+                let_go(descriptor)
             draft.discard()
 
     def confirm(self) -> None:
@@ -160,7 +161,7 @@ class Directory:
 
     def close(self) -> None:
         """Let the next collector in."""
-        os.close(self._descriptor)
+        let_go(self._descriptor)
 
 
 async def open_directory(path: Path, *, wait_s: float | None, warn: Callable[[str], None]) -> Directory:
@@ -188,7 +189,7 @@ async def open_directory(path: Path, *, wait_s: float | None, warn: Callable[[st
         _make_way(_FILES, path, warn)
         return Directory(locked, made=made)
     except BaseException:
-        os.close(locked.descriptor)
+        let_go(locked.descriptor)
         raise
 
 

@@ -1,12 +1,19 @@
-"""A disk whose power can be cut: an XFS in a file. What no sync has brought to it is gone then."""
+"""A disk whose power can be cut: an XFS or ext4 in a file. What no sync has brought to it is gone then."""
 
+import contextlib
 import fcntl
+import os
+import struct
 import subprocess
+import time
 import uuid
 from pathlib import Path
+from typing import Final, Literal
 
-from tests.processes.commands import until
-
+PATIENCE_S: Final = 60.0
+SHUTDOWN: Final = 0x8004587D  # XFS_IOC_GOINGDOWN and EXT4_IOC_SHUTDOWN, which are the same
+AT_ONCE: Final = 2  # not even the journal is written: *_GOING_FLAGS_NOLOGFLUSH
+MAKE: Final = {"xfs": ("mkfs.xfs", "-q"), "ext4": ("mkfs.ext4", "-q", "-F")}
 SIZE = 320 << 20  # mkfs.xfs makes none below 300 MB; the file is sparse
 IMAGE, PLACE = "power-cut-disk.img", "power-cut-disk"  # names that tell its mounts from all others
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -15,15 +22,16 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 class Disk:
     """Mounted at `place` while it has power; locked by the process that made it for as long as both live."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises OSError or subprocess.CalledProcessError where there is no XFS or no leave to mount."""
+    def __init__(self, folder: Path, kind: Literal["xfs", "ext4"] = "xfs") -> None:
+        """Raises OSError or subprocess.CalledProcessError where there is none or no leave to mount."""
+        self._kind = kind
         self._image, self.place = folder / IMAGE, folder / PLACE
         self.place.mkdir()
         self._lock = self._image.open("wb")
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._lock.truncate(SIZE)
         try:
-            _run("mkfs.xfs", "-q", self._image)
+            _run(*MAKE[kind], self._image)
             self.switch_on()
         except BaseException:
             self._lock.close()
@@ -31,22 +39,31 @@ class Disk:
 
     def cut_power(self):
         """From now on every process with a file here gets errors."""
-        _run("xfs_io", "-x", "-c", "shutdown", self.place)
+        cut_power(self.place)
 
     def switch_on(self):
         """What is there now is what survived."""
-        _run("mount", "-t", "xfs", "-o", "loop", self._image, self.place)
+        _run("mount", "-t", self._kind, "-o", "loop", self._image, self.place)
 
     def switch_off(self):
         """Once nobody who was started here is left: they may have mounts of their own."""
-        assert until(lambda: _succeeds("umount", self.place)), "files are open"
-        assert until(lambda: not _run("losetup", "--associated", self._image)), "it is still mounted"
+        assert _until(lambda: _succeeds("umount", self.place)), "files are open"
+        assert _until(lambda: not _run("losetup", "--associated", self._image)), "it is still mounted"
 
     def take_down(self):
         """Whatever was done with it and whoever uses it."""
         if self.place.is_mount():
             _take_down(self.place)
         self._lock.close()
+
+
+def cut_power(place: Path) -> None:
+    """Of the disk that is mounted there: nothing reaches it from now on, and every call is an error."""
+    descriptor = os.open(place, os.O_RDONLY)
+    try:
+        fcntl.ioctl(descriptor, SHUTDOWN, struct.pack("I", AT_ONCE))
+    finally:
+        os.close(descriptor)
 
 
 def take_down_strays():
@@ -80,7 +97,8 @@ def _is_stray(image):
 
 
 def _take_down(place):
-    _succeeds("xfs_io", "-x", "-c", "shutdown", place)
+    with contextlib.suppress(OSError):
+        cut_power(place)
     _run("umount", "--lazy", place)
 
 
@@ -90,3 +108,13 @@ def _run(*command):
 
 def _succeeds(*command):
     return subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+
+def _until(holds):
+    """Poll for it; False when it does not come in time."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True

@@ -1,0 +1,152 @@
+"""`python -m fuzz powercut`: the power of a real disk goes at any call of a run, again and again.
+
+An XFS and an ext4, each in a file, are shut down by the kernel without another write, mounted again, and gone
+on with; collector and servers are simulated, their calls and syncs are real. Needs root, and says so.
+"""
+
+import logging
+import os
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Literal
+
+from attrs import frozen
+
+from fuzz.commands import Options
+from fuzz.disk.afterwards import afterwards
+from fuzz.disk.calls import Call
+from fuzz.disk.children import facts_of, lived, sum_of, why
+from fuzz.disk.demands import keys_in, of_files
+from fuzz.disk.mounted import Disk, cut_power, take_down_strays
+from fuzz.disk.places import SCENARIOS, counts, named
+from fuzz.disk.results import files_in, named_in
+from fuzz.disk.storage import ACKNOWLEDGED
+from fuzz.invariants import BrokenError
+from fuzz.jobs import share
+from fuzz.simulation.story import Life, Moment, Signal, Story
+from fuzz.simulation.world import World
+from fuzz.tally import Tally
+
+KINDS: Final = ("xfs", "ext4")
+STRUCK: Final = "struck"  # a file that holds the call at which the power went
+LONGEST: Final = 450  # calls of a life before which the power goes
+NEEDS: Final = "powercut needs root, loop devices, mkfs.xfs and mkfs.ext4"
+
+
+class PowerCut:
+    """The power goes right before the nth call, and everybody dies of it."""
+
+    def __init__(self, place: Path, nth: int, told: Path) -> None:
+        self._place, self._left, self._told = place, nth, told
+
+    def before(self, call: Call) -> int | None:
+        if counts(call):
+            self._left -= 1
+            if self._left == 0:
+                self._told.write_text(str(call))
+                cut_power(self._place)
+                os.kill(os.getpid(), signal.SIGKILL)
+        return None
+
+    def after(self, call: Call) -> None:
+        pass
+
+
+class RealDisk:
+    """In place of a simulated one: a sync is one."""
+
+    def __init__(self, sync: Callable[[int], None]) -> None:
+        self.synced = sync
+
+
+def explore(options: Options, tally: Tally) -> None:
+    """Run after run on one kind of disk and the other."""
+    share(_runs, options, tally)
+
+
+def _runs(options: Options, tally: Tally) -> None:
+    logging.disable(logging.WARNING)  # what servers say of peers that died
+    take_down_strays()
+    deadline = time.monotonic() + options.seconds
+    if options.replay is not None:
+        kind, _, seed = options.replay.partition(":")
+        Run(kind, int(seed)).live(tally)
+        return
+    seed = options.seed
+    while time.monotonic() < deadline:
+        for kind in KINDS:
+            try:
+                Run(kind, seed).live(tally)
+            except (OSError, subprocess.CalledProcessError) as fault:
+                raise SystemExit(f"{NEEDS}: {getattr(fault, 'stderr', '') or fault}") from None
+        seed += 1
+
+
+@frozen
+class Run:
+    """One run on one disk, of which the power is cut so often. `sync`: what a sync does."""
+
+    kind: Literal["xfs", "ext4"]
+    seed: int
+    cuts: int = 4
+    sync: Callable[[int], None] = os.fsync
+
+    def live(self, tally: Tally) -> None:
+        """Raises OSError or CalledProcessError where there can be no such disk."""
+        root = Path(tempfile.mkdtemp())
+        try:
+            disk = Disk(root, self.kind)
+            try:
+                self._live(disk, root, tally)
+            finally:
+                disk.take_down()
+        finally:
+            shutil.rmtree(root)
+
+    def _live(self, disk: Disk, root: Path, tally: Tally) -> None:
+        dice, world = random.Random(self.seed), _world_on(disk, root, self.sync)
+        for nth in range(self.cuts):
+            at = dice.randint(1, LONGEST)
+            signals = tuple(Signal(Moment(dice.randint(100, 2500)), "USR1") for _ in range(3))
+            world.story = Story(2, 256, 1.0, 20, 5, (Life(signals=signals),), dice=1 + nth)
+            end = lived(world, PowerCut(disk.place, at, root / STRUCK))
+            faults = [] if end in {"ended", "killed"} else [(15, f"the run {end}: {why(world)}")]
+            if end == "killed":
+                disk.switch_off()
+                disk.switch_on()
+                world.boot()
+                facts, files = sum_of(facts_of(world)), files_in(world.folder)
+                faults = list(of_files(keys_in(files), named_in(files), facts))
+                outcome = "broken" if faults else "a checkpoint" if facts.published else "no checkpoint"
+                place = named((root / STRUCK).read_text())
+                tally.fault(f"power cut on {self.kind}", place, f"{self.seed}:{nth}:{at}", outcome)
+            tally.explored += 1
+            self._complain(faults, tally, f"cut {nth} at call {at}")
+        self._complain(afterwards(world), tally, f"after {self.cuts} cuts")
+
+    def _complain(self, faults: list[tuple[int, str]], tally: Tally, where: str) -> None:
+        for number, what in faults[:3]:
+            for one in dict.fromkeys((number, 15)):
+                replay = f"python -m fuzz powercut --replay {self.kind}:{self.seed}"
+                tally.violation(f"{BrokenError(one, what)}\n{self.kind}, {where}", replay)
+
+
+def _world_on(disk: Disk, root: Path, sync: Callable[[int], None]) -> World:
+    """Its folder is the disk; the accounts of others are elsewhere."""
+    (root / "world").mkdir()
+    (root / "world" / "folder").symlink_to(disk.place)
+    world = World(root / "world", SCENARIOS[0].story())
+    world.folder = disk.place
+    world.disk = RealDisk(sync)
+    shutil.rmtree(disk.place / "effects")
+    (root / "effects").mkdir()
+    (disk.place / "effects").symlink_to(root / "effects")
+    (disk.place / ACKNOWLEDGED).symlink_to(root / ACKNOWLEDGED)
+    os.sync()
+    return world
