@@ -1,6 +1,7 @@
 """No attempt that may have been sent is the next one, over runs, kills, power cuts and other machines."""
 
 import contextlib
+import itertools
 import os
 import shutil
 import tempfile
@@ -109,3 +110,12 @@ class Lives(RuleBasedStateMachine):
 
 TestLives = Lives.TestCase
 TestLives.settings = hypothesis.settings(hypothesis.settings.default, stateful_step_count=20)
+
+
+def test_no_attempt_is_the_next_one_whatever_was_sent_before_the_power_went_and_when():
+    for first, second in itertools.product((0, 3, 5, 9), (0, 5)):
+        for steps in range(14):
+            lives = Lives()
+            sends = [("0-0", first), ("0-0", second), ("1-0", first)]
+            lives.it_dies(sends=sends, steps=steps, power=True, kept=0.0, ends=False)
+            lives.teardown()

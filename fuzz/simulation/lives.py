@@ -44,8 +44,10 @@ async def _live_all(world: World, lived: Lived) -> None:
                 living.strikes("zeros", str(life.harm))
             world.network.begin(living, life.faults)
             world.oracle.begin(living.servers, life, anew=anew)
+            living.began = trio.current_time()
             async with trio.open_nursery() as own:  # whose tasks have the collector's context
                 own.start_soon(living.live)
+            living.ended = trio.current_time()
             if living.dead and life.death is not None and life.death.of == "machine":
                 world.lose_power()
             world.oracle.end(living.report, told=living.told_at is not None)

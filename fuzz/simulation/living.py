@@ -24,7 +24,7 @@ from fuzz.simulation.world import GRACE_S, World
 from triocollect.checkpoint.signals import hear
 from triocollect.collector.run import run
 from triocollect.collector.setup import Setup
-from triocollect.errors import StoppedError, TriocollectError, reason_of
+from triocollect.errors import LockedError, StoppedError, TriocollectError, reason_of
 from triocollect.events import CheckpointEnded, CheckpointStarted, Event, Note, RowRetried, RowSent
 from triocollect.report.run_report import Report
 from triocollect.transport import Client
@@ -32,7 +32,13 @@ from triocollect.transport import Client
 SLACK_S = 20.0  # to the end of a run whose grace is over
 LONGEST_S = 6 * 3600.0  # a life that lasts longer hangs
 LEAP_S = 600.0
+RIVAL_S = 1.0  # is more than it takes to be refused
 NUMBERS = {"USR1": signal.SIGUSR1, "TERM": signal.SIGTERM, "INT": signal.SIGINT}
+
+
+async def _nowhere(*_: object) -> str:
+    await trio.sleep_forever()
+    raise AssertionError
 
 
 class Living:
@@ -51,9 +57,10 @@ class Living:
         self.inbox = None
         self.kept: set[int] = set()  # signals that came before anybody listened, each kind once
         self.told_at: float | None = None
+        self.began = self.ended = 0.0
         self.whole = trio.CancelScope()
         self.servers = world.standing or world.servers()
-        self._streams: list[trio.SocketStream] = []
+        self._streams: list[tuple[trio.SocketStream, trio.SocketStream]] = []  # of rows, both ends
         self._happening: trio.Nursery | None = None
 
     # -- what is heard of it --------------------------------------------------------------------------------
@@ -65,6 +72,9 @@ class Living:
     def arrives(self, request: Request) -> None:
         if not self.dead:
             self.oracle.arrives(request)
+
+    def strays(self, request: Request) -> None:
+        self.oracle.strays(request)
 
     def answers(self, request: Request, *, heard: bool) -> None:
         if not self.dead:
@@ -122,13 +132,21 @@ class Living:
             return
         self.strikes(f"death of {death.of}", where)
         self.dead = True
-        for stream in self._streams:
-            with contextlib.suppress(OSError):
-                stream.socket.shutdown(socket.SHUT_RDWR)
+        self._shut(1, socket.SHUT_RDWR)
         if death.of != "collector" or self.world.standing is None:
             self.servers.die()
             self.world.standing = None
         self.whole.cancel()
+
+    def _shut(self, end: int, how: int) -> None:
+        for ends in self._streams:
+            with contextlib.suppress(OSError):
+                ends[end].socket.shutdown(how)
+
+    def _break(self, seen: str, where: str) -> None:
+        if not self.dead:
+            self.strikes(f"a break seen {seen}", where)
+            self._shut(*((1, socket.SHUT_RDWR) if seen == "by both" else (0, socket.SHUT_WR)))
 
     def _fall(self, server: str, where: str) -> None:
         if not self.dead and self.servers.restart(server):
@@ -138,9 +156,9 @@ class Living:
         if self.dead:
             return
         self.strikes(what, where)
-        if what == "ASK":
+        if what in {"ASK", "RIVAL"}:
             if self.inbox is not None:
-                self._happening.start_soon(self._ask)
+                self._happening.start_soon(self._ask if what == "ASK" else self._rival)
             return
         if what != "USR1" and self.told_at is None:
             self.told_at = trio.current_time()
@@ -153,6 +171,27 @@ class Living:
         taken = await self.inbox.ask()
         if not self.dead:
             self.oracle.kept.asker_hears(taken.outcome)
+
+    async def _rival(self) -> None:
+        """The same command once more."""
+        transport = Client(connect=self.connect)
+        setup = Setup(
+            config=self.world.config(self.life),
+            transport=transport,
+            listener=lambda _event: None,
+            blocking=self._blocking,
+            deployment=_nowhere,
+            control=Calls(self.world.network, lambda: self.dead),
+        )
+        try:
+            with trio.move_on_after(RIVAL_S):
+                await run(setup)
+            self.oracle.holds(2, self.dead, "another collector is at work beside this one")
+        except* LockedError:
+            pass
+        finally:
+            with trio.CancelScope(shield=True):
+                await transport.aclose()
 
     def _leap(self, where: str) -> None:
         self.strikes("the machine slept", where)
@@ -167,7 +206,7 @@ class Living:
         if self.dead:
             raise ConnectionRefusedError(host)
         ours, theirs = await open_to(self.world.network, host)
-        self._streams.append(theirs)
+        self._streams.append((ours, theirs))
         return ours
 
     async def live(self) -> Report | None:
@@ -235,6 +274,8 @@ class Living:
             self._plan(one.when, partial(self._hear, one.what))
         for fall in life.falls:
             self._plan(fall.when, partial(self._fall, fall.server))
+        for one in life.breaks:
+            self._plan(one.when, partial(self._break, one.seen))
         if life.leap is not None:
             self._plan(life.leap, self._leap)
         if life.death is not None:

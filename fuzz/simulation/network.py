@@ -35,6 +35,7 @@ class Request:
     status: int | None = None
     reply: bytes = b""
     reply_headers: Headers = ()
+    overtaken: bool = False  # by a later attempt of the same rollout, before it arrived
 
     @property
     def door(self) -> Door:
@@ -61,6 +62,9 @@ class Watch(Protocol):
 
     def arrives(self, request: Request) -> None:
         """At a server."""
+
+    def strays(self, request: Request) -> None:
+        """One that was sent long ago arrives now."""
 
     def answers(self, request: Request, *, heard: bool) -> None:
         """The answer is on its way back; nobody will hear it, or its caller may."""
@@ -164,11 +168,16 @@ class Network:
             host.start(self._again, host, request)
         if how == "unnoticed":
             await caller.cut()
-        exchange = _Exchange(request, Nobody() if how in {"unnoticed", "gateway after"} else caller, self)
+        is_alone = how in {"unnoticed", "gateway after", "stray"}
+        exchange = _Exchange(request, Nobody() if is_alone else caller, self)
         exchange.lost, exchange.late = how == "reply lost", how == "late reply"
         exchange.instead = INSTEAD.get(how or "")
         exchange.lie = _LIES.get(how or "")
         self.watch.arrives(request)
+        if how == "stray":
+            await caller.cut()
+            await trio.sleep(LATE_S)
+            self.watch.strays(request)
         await host.app(exchange.scope(), exchange.receive, exchange.send)
         return exchange.whole and not exchange.is_heard_by_nobody
 

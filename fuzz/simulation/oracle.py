@@ -209,6 +209,11 @@ class Oracle:
         elif request.path == f"{PREFIX}retire":
             self._retire_arrives(json.loads(request.body))
 
+    def strays(self, request: Request):
+        if request.path == "/run":
+            rollout_id, attempt = identity_of(json.loads(request.body))
+            request.overtaken = any(later > attempt for later, _ in self.sent[rollout_id])
+
     def answers(self, request: Request, *, heard: bool):
         """An answer is on its way back."""
         if heard and request.host == "policy-model" and request.door == "peer":
@@ -217,6 +222,8 @@ class Oracle:
             self.retired.replies(request, heard=heard)
             if heard and request.status == OK:
                 self.promised.answers(*identity_of(json.loads(request.body)))
+            late = request.overtaken and request.status == OK
+            self.holds(2, not late, f"{request.body!r} was played after a later attempt was sent")
             if code_of(request) == "stale_attempt":
                 _rollout_id, attempt = identity_of(json.loads(request.body))
                 through = json.loads(request.reply)["error"]["retired_through"]

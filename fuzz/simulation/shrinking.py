@@ -8,7 +8,7 @@ import msgspec
 from fuzz.simulation.story import Life, Story
 
 _CHANGE = msgspec.structs.replace
-_EVENTS = ("signals", "faults", "falls", "disk")
+_EVENTS = ("signals", "faults", "falls", "breaks", "disk")
 
 
 def minimal(story: Story, shows: Callable[[Story], bool], seconds: float) -> Story:

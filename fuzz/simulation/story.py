@@ -15,6 +15,7 @@ How = Literal[
     "unnoticed",  # the connection breaks, and the server carries it out and never learns of that
     "late",  # it is long on its way; its caller may have gone meanwhile
     "late reply",  # its answer is
+    "stray",  # the connection breaks at once, and it is carried out long afterwards
     "twice",  # it arrives once more, some time later
     "hangs",  # nobody hears it, and the connection stays
     "gateway",  # something between the two answers with 503 and asks nobody
@@ -46,10 +47,20 @@ class Moment(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Signal(msgspec.Struct, frozen=True, array_like=True):
-    """Somebody asks for something; ASK is a program that calls the library."""
+    """Somebody asks for something; ASK is a program that calls the library.
+
+    RIVAL is the same command once more, which has to be refused while the first is at work.
+    """
 
     when: Moment
-    what: Literal["USR1", "TERM", "INT", "ASK"]
+    what: Literal["USR1", "TERM", "INT", "ASK", "RIVAL"]
+
+
+class Break(msgspec.Struct, frozen=True, array_like=True):
+    """All connections of rows break. `seen` by the servers alone: the collector goes on waiting."""
+
+    when: Moment
+    seen: Literal["by both", "by servers"] = "by both"
 
 
 class Fall(msgspec.Struct, frozen=True, array_like=True):
@@ -88,6 +99,7 @@ class Life(msgspec.Struct, frozen=True, omit_defaults=True):
     signals: tuple[Signal, ...] = ()
     faults: tuple[Fault, ...] = ()
     falls: tuple[Fall, ...] = ()
+    breaks: tuple[Break, ...] = ()
     death: Death | None = None
     disk: tuple[Trouble, ...] = ()
     leap: Moment | None = None
@@ -101,13 +113,13 @@ class Life(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def is_disturbed(self) -> bool:
         """Whether something happens to it that no collector can help."""
-        return bool(self.faults or self.falls or self.disk)
+        return bool(self.faults or self.falls or self.breaks or self.disk)
 
     @property
     def planned(self) -> int:
         """How many signals and faults there are to be."""
         named = (self.death, self.leap, self.harm)
-        return sum(map(len, (self.signals, self.faults, self.falls, self.disk))) + sum(
+        return sum(map(len, (self.signals, self.faults, self.falls, self.breaks, self.disk))) + sum(
             one is not None for one in named
         )
 

@@ -1,0 +1,132 @@
+"""Stories in which one thing goes wrong, at each moment of a checkpoint, a restore or a row where it can."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from fuzz.invariants import holds
+from fuzz.simulation.explore import told
+from fuzz.simulation.story import SERVERS, Break, Death, Fall, Fault, Life, Moment, Signal, Story
+
+STOPPED = Life(signals=(Signal(Moment(1500), "TERM"),))
+CUT = Signal(Moment(700), "USR1")
+SLOW_CONTROL = {"tokens_per_s": 2.0, "control_ms": 100, "latency_ms": 20}
+
+
+def lives_of(*lives, rows=2, concurrency=256, **more):
+    """How it went."""
+    return told(Story(rows, concurrency, lives=lives, **more))
+
+
+def struck(lived, kind):
+    """Where that happened."""
+    return [place for living in lived.lives for what, place in living.struck if what == kind]
+
+
+def test_a_resume_that_is_lost_is_asked_for_again_long_before_the_lease_ends():
+    lost = 0
+    for nth in range(28, 34):
+        life = Life(signals=(CUT,), faults=(Fault("control", nth, "hangs"),))
+        lived = lives_of(life, tokens_per_s=2.0)
+        if any(place.endswith("resume") for place in struck(lived, "hangs")):
+            lost += 1
+            lasted = lived.lives[0].ended - lived.lives[0].began
+            holds(8, lasted < 45, f"somebody was closed for long after control call {nth}: {lasted:.0f} s")
+    assert lost >= 3
+
+
+@pytest.mark.parametrize("seen", ["by both", "by servers"])
+def test_a_row_whose_connection_breaks_in_a_checkpoint_is_left_out_or_whole(seen):
+    broke = 0
+    for nth in range(17, 30):
+        life = Life(signals=(CUT,), breaks=(Break(Moment(nth, "controls"), seen),))
+        lived = lives_of(life, **SLOW_CONTROL)
+        broke += len(struck(lived, f"a break seen {seen}"))
+    assert broke == 13
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_server_that_falls_at_any_word_of_a_checkpoint_tears_none(server):
+    fell = 0
+    for nth in range(17, 29, 2):
+        life = Life(signals=(CUT,), falls=(Fall(Moment(nth, "controls"), server),))
+        fell += len(struck(lives_of(life, **SLOW_CONTROL), f"death of {server}"))
+    assert fell == 6
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_server_that_falls_before_a_checkpoint_is_missed_by_it(server):
+    for ms in (300, 600, 690):
+        life = Life(signals=(CUT,), falls=(Fall(Moment(ms), server),))
+        lives_of(life, **SLOW_CONTROL)
+
+
+def test_a_request_that_arrives_long_after_it_was_given_up_is_played_by_nobody():
+    for nth in (1, 2):
+        stray = Life(faults=(Fault("run", nth, "stray"),))
+        lived = lives_of(stray, tokens_per_s=2.0, standing=True)
+        assert struck(lived, "stray")
+        lives_of(stray, tokens_per_s=0.2, standing=True)  # while rows are still being played
+
+
+def test_what_was_restored_and_never_sent_can_be_restored_again_by_servers_that_stand():
+    for nth in range(21, 31, 2):
+        gone = Life(signals=(CUT,), death=Death(Moment(1500)))
+        dies = Life(death=Death(Moment(nth, "controls"), "collector"))
+        lived = lives_of(gone, dies, standing=True, **SLOW_CONTROL)
+        anew = [
+            (rollout_id, attempt)
+            for rollout_id, sends in lived.oracle.sent.items()
+            for attempt, request in sends
+            if attempt and request.header(b"x-continued") != b"1"
+        ]
+        sent = [attempt for living in lived.lives[1:2] for attempt in [living.passed["answers"]]]
+        holds(10, not anew or any(sent), f"{anew} were kept, and began anew")
+
+
+@pytest.mark.parametrize("server", ["environment", "agent", "policy_model", "counter"])
+def test_a_restore_that_fails_leaves_attempts_that_nobody_uses_again(server):
+    fell = 0
+    for nth in range(19, 29, 3):
+        fails = Life(falls=(Fall(Moment(nth, "controls"), server),), death=Death(Moment(nth + 6, "controls")))
+        fell += len(struck(lives_of(STOPPED, fails, **SLOW_CONTROL), f"death of {server}"))
+    assert fell == 4
+
+
+def test_a_row_that_gets_its_place_in_the_moment_of_a_checkpoint_is_not_sent_in_it():
+    """It is asked for at the change of a file: the result of one of two rows before is written."""
+    for dice in range(6):
+        life = Life(signals=(Signal(Moment(37, "files"), "USR1"),))
+        lived = lives_of(life, rows=4, tokens_per_s=None, latency_ms=20, concurrency=2, changes=1, dice=dice)
+        assert struck(lived, "USR1") == ["files 37: collector write out.jsonl"]
+
+
+@pytest.mark.parametrize("of", ["ms", "answers", "controls"])
+def test_a_second_collector_is_refused_while_one_is_at_work(of):
+    for at in (5, 9) if of == "answers" else (12, 400) if of == "ms" else (10, 20):
+        life = Life(signals=(Signal(Moment(at, of), "RIVAL"),))
+        assert struck(lives_of(life, tokens_per_s=2.0, latency_ms=20, control_ms=5), "RIVAL")
+
+
+def test_a_signal_that_comes_while_the_program_starts_or_ends_kills_it_not():
+    """At the first import that is ours, and when the interpreter ends."""
+    program = (
+        "import atexit, os, runpy, signal, sys\n"
+        "def shot(*numbers):\n"
+        "    for number in numbers: os.kill(os.getpid(), number)\n"
+        "def heard(event, args):\n"
+        "    if event == 'import' and args[0] == 'triocollect.dispositions': shot(signal.SIGUSR1)\n"
+        "sys.addaudithook(heard)\n"
+        "atexit.register(shot, signal.SIGUSR1, signal.SIGTERM)\n"
+        "sys.argv = ['triocollect', '--version']\n"
+        "runpy.run_module('triocollect', run_name='__main__')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=dict(os.environ)
+    )
+    killed = signal.Signals(-done.returncode).name if done.returncode < 0 else None
+    holds(14, killed is None, f"{killed} killed it")
+    assert (done.returncode, done.stdout.split()[0]) == (0, "triocollect"), done.stderr
