@@ -21,7 +21,7 @@ from triocollect.reading.run_status import run_status_of
 from triocollect.reading.sweeping import sweep
 from triocollect.report.aggregate import aggregate_outputs
 
-LOCK = f"{CHECKPOINTS}/collector.lock"
+WHOSE = (f"{CHECKPOINTS}/collector.lock", "out_run.json")  # say that the directory is of this output
 GROWING = ("out.jsonl", "out_failures.jsonl")
 
 
@@ -41,7 +41,7 @@ def check_start(folder: Path, left: Left) -> str:
         return "input refused"
     else:
         again = _start(folder, left, _all_bytes(folder), accept=False)
-    if before[LOCK] != left.files[LOCK]:  # it may say that the directory was another run's
+    if any(before[name] != left.files[name] for name in WHOSE):
         first, again = first and first[:2], again and again[:2]
     holds(15, again == first, f"a second start finds something else: {first} and then {again}")
     return "started"

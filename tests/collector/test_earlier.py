@@ -133,6 +133,13 @@ async def test_a_damaged_run_file_is_no_reason_to_fail_for_ever(tmp_path, damage
     assert (await place.collect(rewarded)).notes == ()
 
 
+async def test_a_byte_that_damages_the_name_of_a_field_is_told(tmp_path):
+    place = RunFolder(tmp_path)
+    run_file = (await halfway(place))["out_run.json"]
+    (tmp_path / "out_run.json").write_bytes(run_file.replace(b'"drift"', b'"dri\xfft"'))
+    assert any("out_run.json is damaged" in note for note in (await place.collect(rewarded)).notes)
+
+
 async def test_a_run_that_gym_began_is_continued(tmp_path):
     place = RunFolder(tmp_path)
     await halfway(place)

@@ -93,7 +93,9 @@ def _with_rows_in_flight(files: Files) -> list[Path]:
 def read_run_file(path: Path) -> tuple[RunFile | None, str | None]:
     """(What it says, what is wrong with it). A damaged one is no reason to fail for ever: the rows decide."""
     try:
-        return msgspec.json.decode(read_at_most(path, _MOST_BYTES), type=RunFile), None
+        data = read_at_most(path, _MOST_BYTES)
+        data.decode()  # the parser passes over names that it does not know: of a damaged one nobody would hear
+        return msgspec.json.decode(data, type=RunFile), None
     except FileNotFoundError:
         return None, None
     except NOT_JSON as error:
