@@ -242,3 +242,10 @@ async def test_a_collector_that_was_taken_over_is_refused_everything(tmp_path, a
         taken = await here.take()
         assert "epoch 1 is over" in taken.reason
         assert not crew.coordination.owes, "a refused resume is not repeated"
+
+
+async def test_an_epoch_that_no_later_run_could_be_above_is_not_believed():
+    liar = participant()
+    liar["status"]["epoch"] = 10**30
+    said = await problem(answers(liar=liar), Candidate("http://liar"))
+    assert "http://liar: says that it has heard of an epoch that there cannot be" in said

@@ -8,6 +8,7 @@ from tests.checkpoint.world import world
 from triocollect.checkpoint.orders import NotPublished, Published
 from triocollect.checkpoint.plan import Tried, plan
 from triocollect.checkpoint.restore import restore
+from triocollect.errors import CheckpointError
 from triocollect.protocol.ids import EpisodeId, RowKey
 
 ZERO, ONE = EpisodeId("0-0"), EpisodeId("1-0")
@@ -121,3 +122,24 @@ async def test_a_server_that_stops_to_speak_the_protocol_is_named(tmp_path, auto
             taken.reason == f"resources one at http://resources: answered commit with {status}: 'Not Found'"
         )
         assert here.all_open
+
+
+async def test_what_a_participant_does_not_say_is_retired_stays_to_be_retired(tmp_path, autojump_clock):
+    """An answer to an earlier retire, say, that a server or somebody on the way gives once more."""
+    async with world(tmp_path) as here:
+        here.fly(0)
+        here.network.faults["model retire"] = [Lie(lambda answer: {**answer, "retired": ["1-0"]})]
+        with pytest.raises(
+            CheckpointError, match="model one at http://model: did not say that 0-0 is retired"
+        ):
+            await here.coordination.retire((ZERO,))
+        await here.coordination.retire((ZERO,))
+
+
+async def test_a_participant_that_greets_and_then_keeps_silent_does_not_hold_a_start_up(
+    tmp_path, autojump_clock
+):
+    async with world(tmp_path) as here:
+        here.network.faults["agent status"] = ["stuck"]
+        with pytest.raises(CheckpointError, match="did not say within 10 s where it stands"):
+            await here.coordination.statuses()

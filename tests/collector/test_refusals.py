@@ -41,6 +41,13 @@ def test_a_refusal_counts_only_with_the_status_that_goes_with_it(status, code, k
     assert type(judge(SENT, refusal(status, code))) is kind
 
 
+def test_more_retired_attempts_than_anybody_had_are_not_believed():
+    body = b'{"error":{"code":"stale_attempt","detail":"why","retired_through":%d}}'
+    known, nonsense = (Reply(status=409, headers=(), body=body % number) for number in (6, 10**30))
+    assert judge(SENT, known).retired_through == 6
+    assert judge(SENT, nonsense).retired_through is None
+
+
 def test_a_date_to_come_back_at_is_counted_from_the_replys_own():
     later = (b"retry-after", b"Thu, 20 Aug 2026 10:02:00 GMT")
     now = (b"date", b"Thu, 20 Aug 2026 10:00:00 GMT")

@@ -58,6 +58,7 @@ async def test_without_the_token_nothing_is_told(tmp_path):
     ("verb", "fields"),
     [
         ("prepare", {"budget_ms": -1}),
+        ("prepare", {"epoch": 1 << 53}),
         ("prepare", {"lease_ms": 10**12}),
         ("prepare", {"run": ""}),
         ("prepare", {"epoch": "1"}),

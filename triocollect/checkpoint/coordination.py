@@ -154,10 +154,17 @@ class Coordination:
         """
         assert 0 < len(episodes) <= MOST_AT_ONCE
         call = Retire(**self._next(), episodes=tuple(episodes))
+        keys = {episode.capture_key for episode in episodes}
+
+        async def one(participant: Participant) -> None:
+            reply = await participant.post("retire", call, Retired)
+            if missing := keys.difference(reply.retired):  # also an answer to another retire
+                raise participant.fault(f"did not say that {min(missing)} is retired")
+
         with trio.move_on_after(RETIRE_PATIENCE_S) as patience:
             for kinds in _RETIRING:
                 members = [one for one in self.participants if one.kind in kinds]
-                await each(members, lambda one: one.post("retire", call, Retired))
+                await each(members, one)
         if patience.cancelled_caught:
             raise CheckpointError(f"{len(episodes)} rows are not retired after {RETIRE_PATIENCE_S:g} s")
 

@@ -35,6 +35,7 @@ from triocollect.durable import (
 from triocollect.errors import DamageError, LockedError, StorageError
 from triocollect.locking import Lockable, Locked, try_lock
 from triocollect.protocol.manifests import LOCK, MOST_LOCK_BYTES, CheckpointOutcome, LockFile
+from triocollect.protocol.messages import MOST_COUNTED
 from triocollect.protocol.values import NOT_JSON
 
 PID: Final = "collector.pid"
@@ -42,7 +43,6 @@ OUTCOMES: Final = "outcomes.jsonl"
 DISPATCHED: Final = "dispatched.jsonl"
 
 _FILES: Final = (LOCK, PID, OUTCOMES)  # a dispatch log tells something even where it is none
-_EPOCHS: Final = 1 << 53
 _MOST_OUTCOMES: Final = 64 << 20  # bytes; of more than that only the last ones are read
 
 
@@ -209,7 +209,7 @@ def read_lock(root: Path) -> LockFile | None:
         lock = msgspec.json.decode(data, type=LockFile)
     except NOT_JSON as error:
         raise DamageError(f"{path} is damaged: {error}") from error
-    if not lock.run or not 0 <= lock.epoch < _EPOCHS:
+    if not lock.run or not 0 <= lock.epoch < MOST_COUNTED:
         raise DamageError(f"{path} is damaged: run {lock.run!r}, epoch {lock.epoch}")
     return lock
 

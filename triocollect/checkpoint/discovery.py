@@ -10,7 +10,7 @@ import trio
 from triocollect.checkpoint.line import ControlClient, Line, StrangeError, UnansweredError
 from triocollect.checkpoint.participants import Participant
 from triocollect.errors import ControlError, UsageError
-from triocollect.protocol.messages import VERSION, Capabilities, Kind, Status
+from triocollect.protocol.messages import MOST_COUNTED, VERSION, Capabilities, Kind, Status
 from triocollect.protocol.refusals import Code
 from triocollect.transport import Transport
 
@@ -172,6 +172,8 @@ async def _answer(client: ControlClient, url: str) -> Found | None:
             f"speaks version {capabilities.protocol} of the control protocol, not {VERSION}",
             participant=url,
         )
+    if not 0 <= status.epoch < MOST_COUNTED:  # the run's own would have to be above it, for ever
+        raise ControlError("says that it has heard of an epoch that there cannot be", participant=url)
     return Found(Participant(client, url, capabilities), status)
 
 

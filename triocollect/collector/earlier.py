@@ -94,7 +94,7 @@ def read_run_file(path: Path) -> tuple[RunFile | None, str | None]:
     """(What it says, what is wrong with it). A damaged one is no reason to fail for ever: the rows decide."""
     try:
         data = read_at_most(path, _MOST_BYTES)
-        data.decode()  # the parser passes over names that it does not know: of a damaged one nobody would hear
+        data.decode()  # the parser passes over names that it does not know, and damaged ones are such
         return msgspec.json.decode(data, type=RunFile), None
     except FileNotFoundError:
         return None, None

@@ -32,7 +32,7 @@ from triocollect.gym.records import (
 from triocollect.gym.routing import Target
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code, Refusal, RefusalBody, status_of
-from triocollect.records.fate import number_of, text_of
+from triocollect.records.fate import MOST_ATTEMPTS, number_of, text_of
 from triocollect.rows.types import Row
 from triocollect.transport import Reply
 
@@ -139,6 +139,8 @@ def _judge_refusal(refusal: Refusal, reply: Reply) -> Outcome | None:
             return NoReply(refusal.code, reason, reply.status)
         case Code.STALE_ATTEMPT | Code.NOT_RESTORED | Code.TASK_MISMATCH:
             through = None if refusal.retired_through is UNSET else refusal.retired_through
+            if through is not None and through >= MOST_ATTEMPTS:
+                through = None  # nobody has retired so many
             return Refused(refusal.code, reason, retired_through=through)
         case Code.STALE_EPOCH | Code.OTHER_RUN:
             return Overtaken(reason)

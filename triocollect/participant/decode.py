@@ -8,7 +8,7 @@ import msgspec
 
 from triocollect.protocol import messages
 from triocollect.protocol.ids import EpisodeId, rollout_id_fault
-from triocollect.protocol.messages import Call
+from triocollect.protocol.messages import MOST_COUNTED, Call
 
 MOST_RETIRED: Final = 1024
 MOST_MS: Final = 7 * 24 * 3600 * 1000  # a week: a lease has to end
@@ -39,8 +39,8 @@ def decode_call(verb: str, body: bytes) -> Call:
     except RecursionError:
         raise ValueError("the body is nested too deeply") from None
     for name in ("epoch", "operation", "budget_ms", "lease_ms"):
-        if getattr(call, name) < 0:
-            raise ValueError(f"{name} is below 0")
+        if not 0 <= getattr(call, name) < MOST_COUNTED:
+            raise ValueError(f"{name} is not from 0 to {MOST_COUNTED - 1}")
     if max(call.budget_ms, call.lease_ms) > MOST_MS:
         raise ValueError(f"budget_ms and lease_ms are at most {MOST_MS}")
     if not call.run:

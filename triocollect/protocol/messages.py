@@ -12,6 +12,7 @@ from triocollect.protocol.ids import EpisodeId
 
 PREFIX = "/checkpoint/v1"
 VERSION = 1
+MOST_COUNTED = 1 << 53  # epochs and operations are below: what every reader of JSON has exactly
 
 Kind: TypeAlias = Literal["environment", "model", "agent", "resources"]
 Mode: TypeAlias = Literal["exported", "stateless", "restart_only"]
