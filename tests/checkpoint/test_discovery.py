@@ -1,6 +1,7 @@
 """Who takes part, and what is said when somebody cannot be asked."""
 
 import contextlib
+import gzip
 
 import httpx
 import pytest
@@ -249,3 +250,11 @@ async def test_an_epoch_that_no_later_run_could_be_above_is_not_believed():
     liar["status"]["epoch"] = 10**30
     said = await problem(answers(liar=liar), Candidate("http://liar"))
     assert "http://liar: says that it has heard of an epoch that there cannot be" in said
+
+
+async def test_a_packed_answer_that_was_not_asked_for_is_not_unpacked():
+    """Of a few kilobytes it could make gigabytes."""
+    packed = httpx.ByteStream(gzip.compress(bytes(1 << 20)))
+    answer = httpx.Response(200, headers={"content-encoding": "gzip"}, stream=packed)
+    said = await problem(answers(bomb=answer), Candidate("http://bomb"))
+    assert said == "http://bomb: answered capabilities packed (gzip), which was not asked for"

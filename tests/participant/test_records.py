@@ -181,6 +181,11 @@ def test_a_symbolic_link_is_not_followed(tmp_path, link):
     assert list(elsewhere.iterdir()) == []
 
 
+def test_a_place_whose_name_no_file_system_takes_is_told_as_one_that_cannot_be_read(tmp_path):
+    with pytest.raises(StorageError, match="File name too long"):
+        shelf(tmp_path).write("c1", "x" * 300, [record()], Publication())
+
+
 def test_a_linked_file_is_not_read(tmp_path):
     manifest = write(tmp_path, record())
     path = tmp_path / manifest.path

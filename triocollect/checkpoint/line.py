@@ -39,6 +39,10 @@ def is_passing(error: ControlError) -> bool:
     return isinstance(error, UnansweredError) or error.code in _PASSING_CODES
 
 
+class PackedError(Exception):
+    """A reply is packed, which was not asked for; says how."""
+
+
 @final
 class ControlClient:
     """Whoever may speak to control planes: the token on every call, no redirect, no proxy, nothing twice.
@@ -59,13 +63,18 @@ class ControlClient:
         await self._transport.aclose()
 
     async def exchange(self, url: str, body: bytes | None) -> tuple[int, bytes]:
-        """GET, or POST with a body of JSON; status and body of the reply. Raises httpx.RequestError."""
+        """GET, or POST with a body of JSON; status and body of the reply.
+
+        Raises httpx.RequestError, and PackedError: unpacked, a small body could be of any size.
+        """
         method, headers = "GET", self._headers
         if body is not None:
             method, headers = "POST", {**headers, "content-type": "application/json"}
         request = httpx.Request(method, url_of(url), headers=headers, content=body)
         response = await self._transport.handle_async_request(request)
         try:
+            if (coding := response.headers.get("content-encoding", "identity")) != "identity":
+                raise PackedError(coding)
             return response.status_code, await response.aread()
         finally:
             await response.aclose()
@@ -100,6 +109,8 @@ class Line:
     async def _exchange(self, route: str, body: bytes | None) -> tuple[int, bytes]:
         try:
             return await self.client.exchange(f"{self.url}{PREFIX}/{route}", body)
+        except PackedError as coding:
+            raise self._fault(f"answered {route} packed ({coding}), which was not asked for") from None
         except httpx.RequestError as error:
             why = str(error) or type(error).__name__
             raise UnansweredError(f"{route} brought no answer: {why}", participant=self.who) from error

@@ -207,9 +207,12 @@ class Shelf:
         if (fault := directory_fault(directory)) is not None:
             raise StorageError(fault, path=directory)
         place = PurePosixPath(directory) / "participants" / self.kind / self.instance
-        for folder in (place, *place.parents[:-1]):
-            if (self.root / folder).is_symlink():
-                raise DamageError(f"{folder} is a symbolic link, which may lead anywhere")
+        try:
+            links = [folder for folder in (place, *place.parents[:-1]) if (self.root / folder).is_symlink()]
+        except OSError as error:  # a longer name than there can be, say
+            raise durable.unreadable(self.root / place, error) from error
+        if links:
+            raise DamageError(f"{links[0]} is a symbolic link, which may lead anywhere")
         return place
 
 
