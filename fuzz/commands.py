@@ -61,6 +61,11 @@ COMMANDS: Final = {
         "cut the power of a real disk, XFS or ext4, while a run works on it, again and again (needs root)",
         120.0,
     ),
+    "peers": Command(
+        "fuzz.peers.explore:explore",
+        "have servers break HTTP, and participants and controllers lie, against both sides of the protocol",
+        60.0,
+    ),
     "mutants": Command(
         "fuzz.mutants.run:explore",
         "plant flaws in the package and see that the short profile names each",

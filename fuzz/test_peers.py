@@ -1,0 +1,41 @@
+"""Whatever a peer answers or asks: a run ends with every row, nothing untrue is published, all open again."""
+
+import pytest
+
+from fuzz.peers.explore import try_one
+from fuzz.peers.http import FAULTS
+from fuzz.peers.lies import LIES
+from fuzz.tally import Tally
+
+
+def tried(family: str, cases: int) -> Tally:
+    """The first cases of a family, without a violation."""
+    tally = Tally("peers", 1)
+    for number in range(cases):
+        try_one(family, number, tally)
+    if tally.violations:
+        pytest.fail("\n".join(tally.violations[:5]))
+    assert tally.explored == cases
+    return tally
+
+
+@pytest.mark.parametrize(("family", "cases"), [("rows", 2), ("control", 1)])
+def test_no_bytes_of_a_server_leave_a_row_or_a_call_without_an_end(family, cases):
+    kinds = tried(family, cases).account().kinds
+    assert sum(kind.injected for kind in kinds.values()) > 100
+    assert len(kinds.keys() & FAULTS.keys()) > len(FAULTS) * 0.8
+
+
+def test_no_lie_of_a_participant_is_published_and_everybody_opens_again():
+    kinds = tried("participants", 160).account().kinds
+    assert kinds.keys() == LIES.keys()
+    assert min(kind.injected for kind in kinds.values()) > 10
+    outcomes = {outcome for kind in kinds.values() for outcome in kind.outcomes}
+    assert {"published", "not published", "retired", "restored", "from the input"} <= outcomes
+
+
+def test_a_participant_obeys_its_rightful_controller_alone_and_opens_again():
+    kinds = tried("controllers", 160).account().kinds
+    assert kinds.keys() == {"rightful", "untrue", "nonsense", "wrong token", "wrong method"}
+    assert min(kind.injected for kind in kinds.values()) > 300
+    assert set(kinds["wrong token"].outcomes) == {"unauthorized"}
