@@ -49,8 +49,8 @@ class Eyes(Oracle):
             for one in json.loads(request.body)["scope"]:
                 self._fact("installed", f"{one['rollout_id']}:{one['becomes']}")
 
-    def checkpoint_ends(self, outcome: CheckpointOutcome):
-        super().checkpoint_ends(outcome)
+    def checkpoint_ends(self, outcome: CheckpointOutcome, **more):
+        super().checkpoint_ends(outcome, **more)
         if outcome.published:
             self._fact("published", outcome.checkpoint_id.split("-")[1])
             if "prune" in outcome.phases_s:
