@@ -66,6 +66,11 @@ COMMANDS: Final = {
         "have servers break HTTP, and participants and controllers lie, against both sides of the protocol",
         60.0,
     ),
+    "traced": Command(
+        "fuzz.disk.traced:explore",
+        "kill the real command, or answer it with errors, at calls on its files (needs strace)",
+        120.0,
+    ),
     "mutants": Command(
         "fuzz.mutants.run:explore",
         "plant flaws in the package and see that the short profile names each",
