@@ -32,6 +32,7 @@ LONGEST_LEASE_S: Final = 2 * 7 * 24 * 3600.0 + 60.0  # a week of budget and a we
 VERBS: Final = ("hello", "prepare", "commit", "resume", "restore", "retire", "forget")
 WAYS: Final = (*["rightful"] * 3, *["untrue"] * 2, "nonsense", "wrong token", "wrong method", "time")
 PATHS: Final = ("", "/", "/prepare/", "/x", "/status", "//commit")
+IN_TURN: Final = {"open": "prepare", "prepared": "commit", "committed": "resume"}
 MUST_BE: Final = {  # where a call may be carried out
     "prepare": {"open", "preparing", "prepared", "committing", "committed", "restoring", "restored"},
     "commit": {"prepared", "committing", "committed"},
@@ -59,7 +60,7 @@ class Usurper:
     def __init__(self, root: Path, network: Network, dice: random.Random) -> None:
         self.root, self.network, self.dice = root, network, dice
         self.run, self.epoch, self.operation = "r1", 1, 0
-        self.manifest = "0" * 64
+        self.manifest, self.phase = "0" * 64, "open"
         self.committed: dict[tuple[str, int, int], object] = {}
         self.resumed: dict[str, frozenset[str]] = {}  # directories that nothing may appear in any more
         self.server = Server("environment", "one")
@@ -83,6 +84,7 @@ class Usurper:
         """Where it stands."""
         answer = await self.send("GET", "/checkpoint/v1/status", None, f"Bearer {TOKEN}")
         holds(8, answer.status_code == 200, f"status is refused: {answer.content[:200]}")
+        self.phase = answer.json()["phase"]
         return answer.json()
 
     def rightful(self, verb: str) -> dict[str, object]:
@@ -113,7 +115,8 @@ class Usurper:
 
     def untrue(self, call: dict[str, object]) -> dict[str, object]:
         """One field is what it should not be."""
-        dice, name = self.dice, self.dice.choice(list(call))
+        dice = self.dice
+        name = "directory" if "directory" in call and dice.random() < 0.5 else dice.choice(list(call))
         numbers = (-1, 0, 1, self.epoch - 1, self.operation + 1, 1 << 53, 10**30, 10**4299, 1.5, "1", None)
         other = {
             "run": ("r2", "", 7, None, "x" * 10_000),
@@ -159,8 +162,9 @@ class Sending:
 
 def _next(here: Usurper) -> Sending | None:
     """What is sent next; None: time passes."""
-    dice, verb = here.dice, here.dice.choice(VERBS)
-    way = dice.choice(WAYS)
+    dice, way = here.dice, here.dice.choice(WAYS)
+    in_turn = IN_TURN.get(here.phase)
+    verb = in_turn if in_turn is not None and dice.random() < 0.5 else dice.choice(VERBS)
     if way == "rightful" and dice.random() < 0.1:
         here.epoch, here.operation = here.epoch + 1, 0
     sent = here.rightful(verb)

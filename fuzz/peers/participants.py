@@ -121,11 +121,12 @@ def _judge_published(here: Lied, taken: Published, known, scope, lies: list[tupl
 
 
 async def _retire(here: Lied, tally: Tally, seed: int) -> None:
-    flying = here.air.ledger.flying
-    if not flying:
-        return
-    key = here.dice.choice(list(flying))
-    episode, lies = flying[key], len(here.network.lied)
+    for episode in list(here.air.ledger.flying.values()):
+        await _retire_one(here, episode, tally, seed)
+
+
+async def _retire_one(here: Lied, episode: EpisodeId, tally: Tally, seed: int) -> None:
+    lies = len(here.network.lied)
     try:
         await here.coordination.settle_owed()
         if here.coordination.owes:
