@@ -50,6 +50,7 @@ class Living:
         self.world, self.life, self.oracle = world, life, world.oracle
         self.dead = False
         self.passed: Counter[str] = Counter()
+        self.controls: list[str] = []  # the answers of participants: whose, and to what
         self.coming: dict[Moment, list[Callable[[str], None]]] = defaultdict(list)
         self.struck: list[tuple[str, str]] = []
         self.outcome = "dead"
@@ -124,6 +125,8 @@ class Living:
 
     def _pass(self, what: str, where: str) -> None:
         self.passed[what] += 1
+        if what == "controls":
+            self.controls.append(where)
         for act in self.coming.pop(Moment(self.passed[what], what), ()):
             act(where)
 

@@ -10,6 +10,7 @@ from fuzz.simulation.network import Request
 
 _FOLDER = re.compile(r"\bckpt-\d+")
 _APPEARS = {"open", "mkdir", "replace", "rename"}
+_OPENING = ("agent", "policy-model", "environment")  # one after the other, after all others
 
 
 @define
@@ -18,13 +19,20 @@ class Operations:
 
     _holds: Callable[[int, object, str], None]
     _asked_to_open: dict[str, int] = field(factory=dict)  # the last one, also where that was lost on its way
+    _asked_to_close: dict[str, int] = field(factory=dict)
     _resumed: dict[str, int] = field(factory=dict)  # the last one that was answered
     _folders: dict[str, int] = field(factory=dict)
     _manifests: dict[tuple[object, ...], object] = field(factory=dict)  # by host, boot and operation
 
     def begin(self) -> None:
         """Another life, whose operations are counted anew."""
-        for memory in (self._asked_to_open, self._resumed, self._folders, self._manifests):
+        for memory in (
+            self._asked_to_open,
+            self._asked_to_close,
+            self._resumed,
+            self._folders,
+            self._manifests,
+        ):
             memory.clear()
 
     def asks(self, request: Request) -> None:
@@ -32,8 +40,17 @@ class Operations:
         call = json.loads(request.body or b"{}")
         if request.kind == "resume":
             _raise(self._asked_to_open, request.host, call["operation"])
+            self._check_order(request.host, call["operation"])
+        elif request.kind in {"prepare", "restore"}:
+            _raise(self._asked_to_close, request.host, call["operation"])
         elif request.kind == "commit":
             self._folders[call["directory"]] = call["operation"]
+
+    def _check_order(self, host: str, operation: int) -> None:
+        closed = {one for one, number in self._asked_to_close.items() if number == operation}
+        below = {one for one in closed if _turn(one) < _turn(host)}
+        early = sorted(one for one in below if self._asked_to_open.get(one, 0) < operation)
+        self._holds(8, not early, f"{host} is to open, and {early}, which it needs, were not asked")
 
     def answers(self, request: Request) -> None:
         """And was carried out."""
@@ -67,6 +84,10 @@ class Operations:
 
 def _raise(highest: dict[str, int], host: str, operation: int) -> None:
     highest[host] = max(operation, highest.get(host, 0))
+
+
+def _turn(host: str) -> int:
+    return _OPENING.index(host) if host in _OPENING else -1
 
 
 def _host_of(name: str) -> str:
