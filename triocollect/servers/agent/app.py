@@ -64,7 +64,7 @@ class AgentServer:
         self._keeps_account: Final = checkpoint is not None  # and so do the models
         self._admission: Final = Admission()
         self.sessions: Final = AgentSessions(instance_of(checkpoint, "agent"), self._admission)
-        self._active: Final[set[EpisodeId]] = set()
+        self._active: Final[dict[EpisodeId, Work]] = {}
 
     async def open(self, request: Request) -> Response:
         """POST /v1/agent_sessions. Opening an episode's session again begins it anew."""
@@ -109,12 +109,17 @@ class AgentServer:
         return retired(episode, self._admission)
 
     async def close(self, request: Request) -> Response:
-        """POST /v1/agent_sessions/close. Closing what is not open is not a fault, and never waits."""
+        """POST /v1/agent_sessions/close. Closing what is not open is not a fault, and never waits.
+
+        An activation ends with its session: whoever waited for it may have been lost on the way unnoticed.
+        """
         try:
             episode = episode_in(request.headers)
         except ValueError as error:
             return refusal(Code.BAD_REQUEST, str(error))
         closed = episode is not None and self.sessions.end(episode)
+        if episode in self._active:
+            self._active[episode].retire()
         if episode is not None and self._keeps_account:
             await self._tell_models(episode)
         return json_reply({"closed": closed})
@@ -141,11 +146,11 @@ class AgentServer:
         except NOT_JSON as error:
             return refusal(Code.BAD_REQUEST, f"responses_create_params: {error}")
         begun = replace(session, sender=sender)
-        self._active.add(episode)
+        self._active[episode] = work
         try:
             return await attended(request, self._admission, lambda: self._run(begun, work))
         finally:
-            self._active.discard(episode)
+            del self._active[episode]
 
     async def _run(self, session: Session, work: Work) -> Response:
         around = self._agents[session.agent]
