@@ -235,6 +235,10 @@ ONCE_BROKEN = {
         '{"rows":1,"tokens_per_s":10.0,"control_ms":100,"lives":[{"signals":[[[6,"answers"],"INT"]]},'
         '{"leap":[988,"ms"]}],"changes":1,"dice":49473}'
     ),
+    "a session that was closed while somebody worked in it for nobody": (
+        '{"rows":1,"tokens_per_s":10.0,"lives":[{"faults":[["peer",3,"gateway after"]]}],"standing":true,'
+        '"changes":1,"dice":10785}'
+    ),
     "a session whose end never arrived": (
         '{"rows":2,"tokens_per_s":null,"lives":[{"faults":[["peer",13,"hangs"],["run",1,"never arrives"]]}],'
         '"standing":true,"changes":1,"dice":35367}'

@@ -126,7 +126,6 @@ class Installs:
 
     def sends(self, rollout_id: str, attempt: int, *, continued: bool) -> None:
         """A row arrives."""
-        self.waiting.pop(rollout_id, None)
         tried, _ = self._tried.get(rollout_id, (-1, None))
         told = f"{rollout_id} is sent as {attempt}, and a restore has tried {tried}"
         self._holds(10, attempt > tried or (continued and attempt == tried), told)

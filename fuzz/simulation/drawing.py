@@ -39,7 +39,7 @@ _WAYS: Final[dict[Door, tuple[How, ...]]] = {
 }
 _PEERS: Final = 16  # calls that a rollout of one change takes
 _REACH: Final = {"controls": (14, 26), "syncs": (6, 24), "files": (25, 65)}  # of a life's start, and after it
-_AT_THE_START: Final = 0.25
+_AT_THE_START: Final = 0.15
 
 
 def drawn(dice: random.Random) -> Story:
@@ -56,7 +56,7 @@ def drawn(dice: random.Random) -> Story:
         dice=dice.randrange(1 << 16),
     )
     lives = [_life(dice, story, nth) for nth in range(dice.choices((1, 2, 3), (14, 5, 1))[0])]
-    least = dice.randint(LEAST + 3, LEAST + 5)  # some come too late to happen
+    least = dice.randint(LEAST + 4, LEAST + 6)  # some come too late to happen
     while sum(life.planned for life in lives) < least:
         nth = dice.randrange(len(lives))
         lives[nth] = _with_more(dice, story, lives[nth])
@@ -70,7 +70,7 @@ def _life(dice: random.Random, story: Story, nth: int) -> Life:
         for _ in range(dice.choice((0, 1, 1, 2)))
     ]
     if end in {"TERM", "INT"}:
-        signals += [Signal(_moment(dice, story), end) for _ in range(dice.choice((1, 1, 1, 2)))]
+        signals += [Signal(_late(dice, story), end) for _ in range(dice.choice((1, 1, 1, 2)))]
     later = nth > 0
     life = Life(
         signals=tuple(signals),
@@ -89,14 +89,14 @@ def _life(dice: random.Random, story: Story, nth: int) -> Life:
 def _with_more(dice: random.Random, story: Story, life: Life) -> Life:
     """The same with one trouble more."""
     change = msgspec.structs.replace
-    match dice.choice(("fault", "fault", "fault", "fall", "disk", "order")):
+    match dice.choices(("fault", "fall", "disk", "signal"), (5, 2, 1, 6))[0]:
         case "fault":
             return change(life, faults=(*life.faults, _fault(dice, story)))
         case "fall":
             return change(life, falls=(*life.falls, Fall(_moment(dice, story), dice.choice(SERVERS))))
         case "disk":
             trouble = Trouble(
-                _nth(dice, "files", story), dice.choice((1, 1, 3, 1000)), dice.choice(("EIO", "ENOSPC"))
+                _nth(dice, "files", story), dice.choice((1, 1, 1, 3, 1000)), dice.choice(("EIO", "ENOSPC"))
             )
             return change(life, disk=(*life.disk, trouble))
         case _:
@@ -114,7 +114,7 @@ def _fault(dice: random.Random, story: Story) -> Fault:
 
 def _death(dice: random.Random, story: Story) -> Death:
     who = ("collector", "collector", "everybody", "machine") if story.standing else ("everybody", "machine")
-    return Death(_moment(dice, story), dice.choice(who))
+    return Death(_late(dice, story), dice.choice(who))
 
 
 def _moment(dice: random.Random, story: Story) -> Moment:
@@ -123,6 +123,17 @@ def _moment(dice: random.Random, story: Story) -> Moment:
     if of == "ms":
         return Moment(dice.randint(0, lasts))
     return Moment(_nth(dice, of, story), of)
+
+
+def _late(dice: random.Random, story: Story) -> Moment:
+    """Of what ends a life: before it something is to happen."""
+    first = _moment(dice, story)
+    others = [_moment(dice, story) for _ in range(4)]
+    return max((first, *(one for one in others if one.of == first.of)), key=_at)
+
+
+def _at(moment: Moment) -> int:
+    return moment.at
 
 
 def _nth(dice: random.Random, what: str, story: Story) -> int:

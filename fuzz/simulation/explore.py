@@ -1,5 +1,6 @@
 """`python -m fuzz sim`: whole runs in simulated time, story after story, until the time is over."""
 
+import gc
 import logging
 import math
 import multiprocessing
@@ -22,6 +23,7 @@ from fuzz.tally import Account, Tally
 
 MEMORY: Final = Path("/dev/shm")  # where there is one, the disk is none
 SHRINKING_S: Final = 20.0
+_STORIES_BETWEEN: Final = 25  # of two looks for garbage
 MOST_ATTEMPTS: Final = "100"  # of a row: none is given up
 
 
@@ -43,9 +45,13 @@ def explored(seed: int, job: int, seconds: float = math.inf, stories: float = ma
     """What one process finds in so many seconds or stories. The same seed and job draw the same ones."""
     tally, dice, deadline = Tally("sim", seed), random.Random(f"{seed}/{job}"), time.monotonic() + seconds
     seen, nth = set[str](), 0
+    gc.disable()  # a story leaves little, and looking for it all the time costs a tenth
     while time.monotonic() < deadline and nth < stories:
+        if nth % _STORIES_BETWEEN == 0:
+            gc.collect()
         tell(drawn(dice), tally, seen, shrinking_s=min(SHRINKING_S, deadline - time.monotonic()))
         nth += 1
+    gc.enable()
     return tally.account()
 
 

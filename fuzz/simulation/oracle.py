@@ -187,6 +187,9 @@ class Oracle:
         """It sets out; it may never arrive."""
         if request.door == "control":
             self.operations.asks(request)
+        elif request.path == "/run":
+            rollout_id, _ = identity_of(json.loads(request.body))
+            self.installs.waiting.pop(rollout_id, None)
 
     def arrives(self, request: Request):
         self.counts[request.door] += 1
