@@ -225,6 +225,18 @@ async def test_a_run_that_is_refused_takes_no_idle_server_from_the_run_that_is_a
         assert [server.admission.sender.run for server in here.servers.values()] == ["theirs"] * 4
 
 
+async def test_a_hello_that_fails_leaves_only_those_that_heard_it(tmp_path, autojump_clock):
+    async with world(tmp_path, run="theirs", epoch=3) as here:
+        work = here.servers["agent"].admission.enter(EpisodeId("9-0"), "theirs")
+        with work, pytest.raises(RefusedError, match="agent one at http://agent"):
+            await here.take_over(run="ours", epoch=4)
+        await here.coordination.leave()
+        needed = {kind: one.admission.attendance.needed for kind, one in here.servers.items()}
+        assert not needed["environment"], "it heard us, and hears our goodbye"
+        assert needed["agent"], "it works for the other run"
+        assert here.servers["agent"].admission.sender.run == "theirs"
+
+
 async def test_a_hello_ends_what_a_dead_collector_left_closed(tmp_path, autojump_clock):
     async with world(tmp_path) as here:
         here.fly(0)

@@ -3,6 +3,7 @@
 from contextlib import asynccontextmanager
 
 import pytest
+from msgspec.structs import replace
 
 from tests.checkpoint.world import world
 from triocollect.checkpoint.directory import open_directory
@@ -45,14 +46,27 @@ async def test_two_directories_are_two_also_where_one_is_a_copy_of_the_other(tmp
     told = str(refused.value)
     assert "agent one at http://agent, environment one at http://environment, " in told
     assert "and 1 more server: keeps checkpoints in " in told
-    assert f"in {tmp_path / 'servers'}, which is not {tmp_path / 'run'}, " in told
+    assert f"in '{tmp_path}/servers', which is not {tmp_path}/run, " in told
     assert "--checkpoint-dir" in told
 
 
 async def test_a_server_that_cannot_see_the_directory_is_named(tmp_path, autojump_clock):
     async with greeted(tmp_path / "run", tmp_path / "nowhere") as (directory, replies):
-        with pytest.raises(UsageError, match=f"keeps checkpoints in {tmp_path / 'nowhere'}, which is not"):
+        with pytest.raises(UsageError, match=f"keeps checkpoints in '{tmp_path}/nowhere', which is not"):
             judge(directory, replies)
+
+
+async def test_what_a_server_calls_its_directory_is_told_in_short_and_harms_no_terminal(
+    tmp_path, autojump_clock
+):
+    (tmp_path / "servers").mkdir()
+    async with greeted(tmp_path / "run", tmp_path / "servers") as (directory, replies):
+        lies = {one: replace(reply, directory="\x1b[2J\n" + "x" * 10_000) for one, reply in replies.items()}
+        with pytest.raises(UsageError) as refused:
+            judge(directory, lies)
+    told = str(refused.value)
+    assert told.isprintable()
+    assert len(told) < 1000
 
 
 async def test_a_server_that_does_not_say_where_it_writes_is_not_refused(tmp_path, autojump_clock):

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ import trio
 
 from tests.collector.runs import RunFolder, rewarded
 from triocollect import errors
+from triocollect.collector.last_directory import id_of
 from triocollect.protocol.files import RunFile
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
@@ -131,6 +133,31 @@ async def test_a_damaged_run_file_is_no_reason_to_fail_for_ever(tmp_path, damage
     assert report.succeeded == 4
     assert any("out_run.json is damaged" in note for note in report.notes)
     assert (await place.collect(rewarded)).notes == ()
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+async def test_what_is_no_file_where_the_run_file_belongs_is_put_aside(tmp_path, make):
+    place = RunFolder(tmp_path)
+    await halfway(place)
+    (tmp_path / "out_run.json").unlink()
+    make(tmp_path / "out_run.json")
+    report = await place.collect(rewarded)
+    assert report.succeeded == 4
+    assert any("it is called out_run.json.not-a-file now" in note for note in report.notes)
+    assert (await place.collect(rewarded)).notes == ()
+
+
+async def test_a_run_file_that_is_far_too_large_is_a_damaged_one(tmp_path):
+    place = RunFolder(tmp_path)
+    await halfway(place)
+    os.truncate(tmp_path / "out_run.json", 1 << 25)
+    report = await place.collect(rewarded)
+    assert report.succeeded == 4
+    assert any("out_run.json is damaged" in note for note in report.notes)
+
+
+def test_a_directory_that_no_path_can_name_is_none(tmp_path):
+    assert id_of(tmp_path / "a\0b") is None
 
 
 async def test_a_byte_that_damages_the_name_of_a_field_is_told(tmp_path):

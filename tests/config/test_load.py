@@ -125,6 +125,8 @@ def test_no_two_settings_share_a_name():
         ({"head_server": {"port": "1"}}, "head_server.port: needs a port number, not '1'"),
         ({"grace": 5, "participants": ["model=http://m:1"]},
          "grace, participants: needs --checkpoint-dir, the directory that checkpoints are kept in"),
+        ({"checkpoint_dir": "ck\udcff"},
+         "checkpoint_dir: its path is no UTF-8, in which servers are told of it; rename it"),
         ({"environment_routing_mode": "legacy"},
          "environment_routing_mode: legacy needs environment_server_name, the server of all flat rows"),
         ({"environment_routing_mode": "taskset"},

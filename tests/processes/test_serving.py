@@ -168,5 +168,5 @@ def test_servers_that_keep_checkpoints_elsewhere_are_refused_before_anything_is_
         servers.terminate()
         assert servers.wait(PATIENCE_S) == 0, "the collector has let them go"
     assert run.returncode == 2, words
-    assert f"keeps checkpoints in {tmp_path / 'ckpt'}, which is not {tmp_path / 'elsewhere'}, " in words
+    assert f"keeps checkpoints in '{tmp_path}/ckpt', which is not {tmp_path}/elsewhere, " in words
     assert lines_in(tmp_path / "accounts/counter.jsonl") == 0

@@ -70,6 +70,7 @@ class Coordination:
         self._lease_ms: Final = int(lease_s * 1000)
         self._operation = 0
         self._owed: Final[dict[Participant, Owed]] = {}
+        self._met: Final[set[Participant]] = set()  # who has been greeted, and did not refuse
         for participant in self.participants:
             participant.restarted = restarted
 
@@ -98,13 +99,22 @@ class Coordination:
         try:
             with trio.move_on_after(HELLO_PATIENCE_S):
                 for some in (environments, others):
-                    await each(some, lambda one: one.post("hello", hello, Greeted))
+                    await each(some, lambda one: self._greet(one, hello))
                 return
         except ControlError as error:
             if error.code in _SOMEBODY_ELSE:
                 raise RefusedError(f"{error}; wait for the other run's end or stop it") from error
             raise
         raise CheckpointError(f"some participant did not greet back within {HELLO_PATIENCE_S:g} s")
+
+    async def _greet(self, participant: Participant, hello: Hello) -> None:
+        self._met.add(participant)  # also where no answer comes: it may have heard
+        try:
+            await participant.post("hello", hello, Greeted)
+        except ControlError as error:
+            if error.code in _SOMEBODY_ELSE:
+                self._met.discard(participant)
+            raise
 
     async def statuses(self) -> dict[Participant, Status]:
         """Where everybody stands. Raises ControlError, CheckpointError where somebody does not say."""
@@ -182,7 +192,8 @@ class Coordination:
     async def leave(self) -> None:
         """The run ends without a checkpoint that covers it: open everybody and say goodbye, within 2 s.
 
-        Who is not reached opens when its lease ends. Raises nothing.
+        Everybody who obeys: to the others it would be the first word of a collector that takes them over. Who
+        is not reached opens when its lease ends. Raises nothing.
         """
         resume = Resume(**self._next())
         goodbye = Forget(**self._next(), rollout_ids=(), goodbye=True)
@@ -192,7 +203,7 @@ class Coordination:
             await participant.post("forget", goodbye, Forgotten)
 
         with trio.move_on_after(LAST_WORDS_S, shield=True):
-            await settle(self.participants, one)
+            await settle(tuple(self._met), one)
 
     async def _forget(self, call: Forget) -> None:
         await each(self.participants, lambda one: one.post("forget", call, Forgotten))

@@ -96,11 +96,11 @@ class Line:
                 return msgspec.json.decode(data, type=reply)
             except NOT_JSON as error:
                 raise self._fault(
-                    f"answered {route} with what is no such reply ({error}): {_quote(data)}"
+                    f"answered {route} with what is no such reply ({error}): {quoted(data)}"
                 ) from None
         if (refusal := _refusal(data)) is None:
             raise StrangeError(
-                f"answered {route} with {status}: {_quote(data)}", participant=self.who, status=status
+                f"answered {route} with {status}: {quoted(data)}", participant=self.who, status=status
             )
         raise ControlError(
             f"refused {route}: {refusal.detail} ({refusal.code})", participant=self.who, code=refusal.code
@@ -126,6 +126,7 @@ def _refusal(data: bytes) -> Refusal | None:
         return None
 
 
-def _quote(data: bytes) -> str:
+def quoted(data: bytes) -> str:
+    """The beginning of what a participant said, fit for a terminal."""
     text = data[: 4 * _QUOTED].decode(errors="replace")
     return repr(text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from triocollect.checkpoint.line import quoted
 from triocollect.checkpoint.participants import Participant
 from triocollect.errors import UsageError
 from triocollect.protocol.manifests import LOCK
@@ -30,7 +31,7 @@ def require_same_place(told: Mapping[Participant, Seen | None], path: Path, lock
     who = ", ".join(sorted(map(str, astray))[:_NAMED])
     if len(astray) > _NAMED:
         who += f" and {several(len(astray) - _NAMED, 'more server')}"
-    where = sorted({place.directory for place in astray.values()})
+    where = sorted({quoted(place.directory.encode()) for place in astray.values()})
     raise UsageError(
         f"{who}: keeps checkpoints in {' and '.join(where)}, which is not {path.absolute()}, where this run "
         f"keeps them (the {LOCK} that it has just written is not seen there): give the run the "

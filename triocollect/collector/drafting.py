@@ -10,7 +10,7 @@ from triocollect.collector.agreement import adopt, agree
 from triocollect.collector.earlier import Files, read_run_file
 from triocollect.collector.identity import field_digests
 from triocollect.config.settings import Config
-from triocollect.durable import Draft
+from triocollect.durable import Draft, set_aside
 from triocollect.gym.routing import Router, Routing
 from triocollect.protocol.files import RunFile
 from triocollect.rows.materialize import Materialized, draft_rows
@@ -42,6 +42,8 @@ def go_on(
     Raises DriftError where they are other rows than those it began with.
     """
     fields = digests_of(config, rows)
+    if (done := set_aside(files.run)) is not None:
+        warn(done)
     earlier, fault = read_run_file(files.run)
     if fault is not None:
         warn(fault)

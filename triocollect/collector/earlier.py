@@ -1,6 +1,7 @@
 """What an earlier run left beside the output, and whether to continue it or start afresh."""
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,6 +18,7 @@ from triocollect.protocol.values import NOT_JSON
 from triocollect.rows.names import aggregate_path, failures_path, materialized_path, run_path, torn_path
 
 _MOST_BYTES: Final = 1 << 24
+_NO_SUCH_FILE_OF_OURS: Final = (errno.EINVAL, errno.EFBIG, errno.EISDIR, errno.ELOOP, errno.ENXIO)
 
 
 class Files:
@@ -101,6 +103,8 @@ def read_run_file(path: Path) -> tuple[RunFile | None, str | None]:
     except NOT_JSON as error:
         return None, f"{path} is damaged ({error}); it is written anew from the rows"
     except OSError as error:
+        if error.errno in _NO_SUCH_FILE_OF_OURS:
+            return None, f"{path} is damaged ({error.strerror}); it is written anew from the rows"
         raise unreadable(path, error) from error
 
 

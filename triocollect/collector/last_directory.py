@@ -60,7 +60,7 @@ def owned(earlier: RunFile | None, files: Files, used: str | None, *, accepted: 
 
 def id_of(root: Path) -> str | None:
     """The id of a checkpoint directory; None where its lock file does not tell."""
-    with suppress(DamageError, StorageError):
+    with suppress(DamageError, StorageError, ValueError):  # a damaged run file may name what no path can be
         return None if (lock := read_lock(root)) is None else lock.run
     return None
 

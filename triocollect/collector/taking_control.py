@@ -87,8 +87,8 @@ async def take_control(
         # Before anybody obeys us: servers of another directory may be at work for its collector.
         places = await crew.coordination.places()
         require_same_place(places, ours.directory.path, ours.directory.lock_sha256)
-        await crew.coordination.hello()
         try:
+            await crew.coordination.hello()
             continued = await _go_on(approach, crew, left, log)
         except BaseException:
             await crew.coordination.leave()

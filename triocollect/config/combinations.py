@@ -1,6 +1,7 @@
 """Settings that are right one by one and wrong together. Pure."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final, TypeAlias, cast
 
 from triocollect.config import kinds
@@ -23,6 +24,7 @@ def contradictions(values: Values, trees: Mapping[Home, Tree]) -> list[str]:
         *_fan_out(values, trees),
         *_output(values, trees),
         *_checkpoints(trees),
+        *_nameable(values, trees),
     ]
 
 
@@ -88,3 +90,14 @@ def _checkpoints(trees: Mapping[Home, Tree]) -> Iterator[str]:
     given = [_label(trees, home) for home in trees if home[0] == "checkpoint" or home == _PARTICIPANTS]
     if given:
         yield f"{', '.join(given)}: needs --checkpoint-dir, the directory that checkpoints are kept in"
+
+
+def _nameable(values: Values, trees: Mapping[Home, Tree]) -> Iterator[str]:
+    """Servers are told of the directory in JSON, and the run file names it."""
+    home = ("checkpoint", "dir")
+    if (path := values.get(home)) is None:
+        return
+    try:
+        str(cast("Path", path).absolute()).encode()
+    except UnicodeEncodeError:
+        yield f"{_label(trees, home)}: its path is no UTF-8, in which servers are told of it; rename it"
