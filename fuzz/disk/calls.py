@@ -45,12 +45,12 @@ class Watcher(Protocol):
 
 
 @contextlib.contextmanager
-def watched(folder: Path, watcher: Watcher) -> Iterator[None]:
-    """All file calls below `folder` are seen by `watcher` in this block."""
+def watched(folder: Path, watcher: Watcher, sync: Callable[[int], None] | None = None) -> Iterator[None]:
+    """All file calls below `folder` are seen by `watcher` in this block. `sync`: what is done in os.fsync."""
     places = _Places(folder)
     patched = _Patched(places, watcher)
     before = {name: getattr(os, name) for name in patched.NAMES}
-    patched.real = before
+    patched.real = before if sync is None else before | {"fsync": sync}
     for name in patched.NAMES:
         setattr(os, name, getattr(patched, name))
     try:

@@ -21,7 +21,13 @@ FAULT: Final = "fault"  # likewise: why a life broke
 End = Literal["ended", "killed", "broke", "hung"]
 
 
-def lived(world: World, watcher: Watcher, *, forgiven: Collection[int] = ()) -> End:
+def lived(
+    world: World,
+    watcher: Watcher,
+    *,
+    forgiven: Collection[int] = (),
+    sync: Callable[[int], None] | None = None,
+) -> End:
     """Live the world's story in a child, with its facts in the ledger; how it ended.
 
     One that says in a message why it does not go on has ended: the message is a fact, "told".
@@ -29,7 +35,7 @@ def lived(world: World, watcher: Watcher, *, forgiven: Collection[int] = ()) -> 
 
     def life() -> None:
         try:
-            report = live(world, watcher, fact, forgiven)
+            report = live(world, watcher, fact, forgiven=forgiven, sync=sync)
         except TriocollectError as error:
             told = " ".join(str(error).split())
             fact("told", f"{error.exit_code} {told}")

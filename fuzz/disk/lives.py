@@ -108,15 +108,21 @@ def record(world: World) -> Recorder:
 
 
 def live(
-    world: World, watcher: Watcher, fact: Callable[[str, str], None], forgiven: Collection[int] = ()
+    world: World,
+    watcher: Watcher,
+    fact: Callable[[str, str], None],
+    *,
+    forgiven: Collection[int] = (),
+    sync: Callable[[int], None] | None = None,
 ) -> Report | None:
     """Live a whole story while somebody watches its files; what the last life has reported.
 
-    Raises what ended it, and BrokenError where an invariant was broken in it that is not `forgiven`.
+    `sync`: what a sync does; nothing, unless told otherwise. Raises what ended it, and BrokenError where an
+    invariant was broken in it that is not `forgiven`.
     """
     world.oracle = Eyes(world.folder, world.story, fact)
     world.clock = trio.testing.MockClock(autojump_threshold=0)
-    with acknowledging(world.folder), world.simulated(), watched(world.folder, watcher):
+    with acknowledging(world.folder), world.simulated(), watched(world.folder, watcher, sync):
         try:
             report = trio.run(_live_all, world, fact, clock=world.clock)
         except BaseExceptionGroup as group:

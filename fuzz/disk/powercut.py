@@ -58,13 +58,6 @@ class PowerCut:
         pass
 
 
-class RealDisk:
-    """In place of a simulated one: a sync is one."""
-
-    def __init__(self, sync: Callable[[int], None]) -> None:
-        self.synced = sync
-
-
 def explore(options: Options, tally: Tally) -> None:
     """Run after run on one kind of disk and the other."""
     share(_runs, options, tally)
@@ -110,12 +103,12 @@ class Run:
             shutil.rmtree(root)
 
     def _live(self, disk: Disk, root: Path, tally: Tally) -> None:
-        dice, world = random.Random(self.seed), _world_on(disk, root, self.sync)
+        dice, world = random.Random(self.seed), _world_on(disk, root)
         for nth in range(self.cuts):
             at = dice.randint(1, LONGEST)
             signals = tuple(Signal(Moment(dice.randint(100, 2500)), "USR1") for _ in range(3))
             world.story = Story(2, 256, 1.0, 20, 5, (Life(signals=signals),), dice=1 + nth)
-            end = lived(world, PowerCut(disk.place, at, root / STRUCK))
+            end = lived(world, PowerCut(disk.place, at, root / STRUCK), sync=self.sync)
             faults = [] if end in {"ended", "killed"} else [(15, f"the run {end}: {why(world)}")]
             if end == "killed":
                 disk.switch_off()
@@ -137,13 +130,12 @@ class Run:
                 tally.violation(f"{BrokenError(one, what)}\n{self.kind}, {where}", replay)
 
 
-def _world_on(disk: Disk, root: Path, sync: Callable[[int], None]) -> World:
+def _world_on(disk: Disk, root: Path) -> World:
     """Its folder is the disk; the accounts of others are elsewhere."""
     (root / "world").mkdir()
     (root / "world" / "folder").symlink_to(disk.place)
     world = World(root / "world", SCENARIOS[0].story())
     world.folder = disk.place
-    world.disk = RealDisk(sync)
     shutil.rmtree(disk.place / "effects")
     (root / "effects").mkdir()
     (disk.place / "effects").symlink_to(root / "effects")
