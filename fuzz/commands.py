@@ -34,7 +34,7 @@ COMMANDS: Final = {
     "files": Command(
         "fuzz.files.explore:explore",
         "harm every file that a run reads, and hold what it makes of it against an oracle that reads bytes",
-        100.0,
+        120.0,
     ),
     "sim": Command(
         "fuzz.simulation.explore:explore",
