@@ -19,7 +19,7 @@ MEANS = {  # the invariant that does not hold where a promise is broken
     9: (4, 11, 12, 14, 15, 16, 17, 19),
     10: (22, 23, 33, 39),
     11: (38,),
-    13: (27, 34, 35, 36, 37),
+    13: (27, 34, 35, 36, 37, 41),
     16: (32, 40),
 }
 INVARIANT_OF = {promise: invariant for invariant, promises in MEANS.items() for promise in promises}

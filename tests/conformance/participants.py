@@ -68,8 +68,11 @@ class Desk:
 class Playing:
     """The application of an environment."""
 
-    def __init__(self, admission, sessions, *, asks=True, takes_s=1):
-        self.admission, self.sessions, self.asks, self.takes_s = admission, sessions, asks, takes_s
+    asks, continues, takes_s = True, True, 1
+
+    def __init__(self, admission, sessions, parts):
+        self.admission, self.sessions = admission, sessions
+        vars(self).update(parts)
 
     async def __call__(self, scope, receive, send):
         if scope["type"] == "lifespan":
@@ -106,7 +109,9 @@ class Playing:
         self.admission.end_expired_lease()
         if self.asks and self.admission.closed:
             return Code.CHECKPOINT_OPEN, {}
-        return (Code.NOT_RESTORED, {}) if headers.get(CONTINUED) == "1" else None
+        going_on = headers.get(CONTINUED) == "1"
+        restored = isinstance(self.sessions, Sessions) and episode in self.sessions.restored
+        return (Code.NOT_RESTORED, {}) if going_on and not (restored and self.continues) else None
 
 
 def whole(root, kind="resources", mode="exported", **parts):
@@ -119,7 +124,7 @@ def whole(root, kind="resources", mode="exported", **parts):
         hooks = Participant(kind, "desk", admission, Record)
         hooks.mode = mode
     if kind == "environment":
-        app = Playing(admission, hooks, asks=parts.get("asks", True), takes_s=parts.get("takes_s", 1))
+        app = Playing(admission, hooks, parts)
     else:
         app = parts.get("admitted", Admitted)(Desk(hooks), admission)
     return ControlPlane(app, hooks, admission, token=TOKEN, root=root, in_thread=inline)
@@ -360,3 +365,4 @@ class GivesUpAtAnyGreeting(Broken):
 RunsWhileClosed = partial(whole, kind="environment", asks=False)
 AdmitsWithoutAskingAgain = partial(whole, admitted=Hasty)
 ExportsNothingUnderWay = partial(whole, kind="environment", kept=Forgetful)
+GoesOnFromNothing = partial(whole, kind="environment", continues=False)

@@ -163,4 +163,15 @@ ABOUT_WORK: Final = (
         modes=("exported",),
         builds_on=(*_WORK, 11, 22, 35, 39),
     ),
+    Promise(
+        41,
+        "restore",
+        "a /run that goes on (x-continued) is played from its restored record, and once",
+        restoring.run_goes_on,
+        look="the start of the episode uses the record up, and nothing else does",
+        needs=(Need.RESTART,),
+        kinds=("environment",),
+        modes=("exported",),
+        builds_on=(*_WORK, 11, 22, 34, 36),
+    ),
 )

@@ -2,13 +2,17 @@
 
 from typing import Final
 
-from triocollect.conformance.peer import Peer
+import anyio
+from anyio.abc import TaskGroup
+
+from triocollect.conformance.peer import Peer, UnderWay
 from triocollect.errors import UntriedError
 from triocollect.protocol.ids import EpisodeId
-from triocollect.protocol.messages import Installed, Resumed, Status
+from triocollect.protocol.messages import Committed, Installed, Resumed, Status
 from triocollect.protocol.refusals import Code
 
 NO_DIGEST: Final = "0" * 64
+_BEGUN_S: Final = 0.1  # after which a /run has begun, and few are over
 
 
 def restore_of(folder: str, sha256: str, *episodes: EpisodeId) -> dict[str, object]:
@@ -100,19 +104,50 @@ async def unclaimed_is_dropped(peer: Peer) -> None:
     reply.must(reply.success, "success: what is dropped leaves no refusal behind")
 
 
+async def run_goes_on(peer: Peer) -> None:
+    """An episode that was under way is played to its end from its record, and no second time."""
+    await peer.served()
+    async with anyio.create_task_group() as tasks:
+        await under_way(peer, tasks)
+        episode = peer.episodes[-1]
+        answer = await peer.committed(episode)
+        tasks.cancel_scope.cancel()
+    await _restored(peer, episode, answer)
+    (await peer.call("resume")).done(Resumed)
+    after = EpisodeId(episode.rollout_id, 1)
+    reply = await peer.worked(after, continued=True)
+    reply.must(reply.success, "success: its record was restored")
+    again = await peer.worked(after, continued=True)
+    again.refused(Code.NOT_RESTORED)
+
+
+async def under_way(peer: Peer, tasks: TaskGroup) -> UnderWay:
+    """A /run that has begun, of the latest episode."""
+    episode = peer.episode()
+    asking = UnderWay(tasks, lambda: peer.work(peer.works.of(episode, peer.sender)))
+    if await asking.reply(_BEGUN_S) is not None:
+        raise UntriedError("its /run was over at once: give a row that takes longer")
+    return asking
+
+
 async def _continued(peer: Peer) -> tuple[EpisodeId, str]:
     episode = await peer.served()
     answer = await peer.committed(episode)
+    return episode, await _restored(peer, episode, answer)
+
+
+async def _restored(peer: Peer, episode: EpisodeId, answer: Committed) -> str:
+    """Restore what was just committed into another process; answers the key of the attempt to come."""
     if episode.capture_key not in answer.exported:
         raise UntriedError(f"it exported nothing of {episode.capture_key}, which it had served")
     (await peer.call("resume")).done(Resumed)
-    folder, boot = peer.folders[-1], answer.boot
+    folder = peer.folders[-1]
     assert peer.restart is not None
     await peer.restart()
-    if (await peer.status()).boot == boot:
+    if (await peer.status()).boot == answer.boot:
         raise UntriedError("the restart brought no other process: its boot is the same")
     await peer.begin()
     after = EpisodeId(episode.rollout_id, episode.attempt + 1).capture_key
     reply = await peer.call("restore", **restore_of(folder, answer.manifest.sha256, episode))
     reply.must(reply.done(Installed).installed == (after,), f"installed: {after}")
-    return episode, after
+    return after

@@ -1,20 +1,16 @@
 """Promises about the server's work: whose it is, when it waits, when it is over."""
 
-from typing import Final
-
 import anyio
 from msgspec import UNSET
 
 from triocollect.conformance.cutting import SHORT_BUDGET_MS, SHORT_LEASE_MS
 from triocollect.conformance.peer import PATIENCE_S, WAITING_S, Peer, UnderWay
 from triocollect.conformance.reply import Reply
-from triocollect.conformance.restoring import saved
+from triocollect.conformance.restoring import saved, under_way
 from triocollect.errors import UntriedError
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import Committed, Forgotten, Installed, Prepared, Resumed, Retired
 from triocollect.protocol.refusals import Code
-
-_BEGUN_S: Final = 0.1  # after which a /run has begun, and few are over
 
 
 async def nobodys_is_refused(peer: Peer) -> None:
@@ -178,15 +174,14 @@ async def flight_is_exported(peer: Peer) -> None:
     """The episode is in the middle of something when the checkpoint comes."""
     await peer.served()
     async with anyio.create_task_group() as tasks:
-        asking = _asked(peer, tasks)
-        await asking.reply(_BEGUN_S)
-        episode = peer.episodes[-1].capture_key
+        asking = await under_way(peer, tasks)
+        episode = peer.episodes[-1]
         await peer.prepared()
-        if await asking.reply(0) is not None:
-            raise UntriedError("its /run was over before the checkpoint began: give a row that takes longer")
-        reply = await peer.call("commit", **peer.cut(peer.episodes[-1]))
+        reply = await peer.call("commit", **peer.cut(episode))
         exported = reply.done(Committed).exported
-        reply.must(exported == (episode,), f"exported: {episode}, which is under way")
+        if await asking.reply(0) is not None:
+            raise UntriedError("its /run was over before the checkpoint: give a row that takes longer")
+        reply.must(exported == (episode.capture_key,), f"exported: {episode.capture_key}, which is under way")
         (await peer.call("resume")).done(Resumed)
         _went_on(peer, await asking.reply(peer.patience_s), "it was under way at the checkpoint")
         tasks.cancel_scope.cancel()
