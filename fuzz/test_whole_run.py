@@ -239,6 +239,10 @@ ONCE_BROKEN = {
         '{"rows":1,"tokens_per_s":10.0,"lives":[{"faults":[["peer",3,"gateway after"]]}],"standing":true,'
         '"changes":1,"dice":10785}'
     ),
+    "a disk so slow that each publish comes at the deadline": (
+        '{"rows":1,"tokens_per_s":null,"lives":[{"faults":[["peer",2,"hangs"]],"slow_ms":5000,'
+        '"every_s":1.0}],"changes":1,"dice":45259}'
+    ),
     "a session whose end never arrived": (
         '{"rows":2,"tokens_per_s":null,"lives":[{"faults":[["peer",13,"hangs"],["run",1,"never arrives"]]}],'
         '"standing":true,"changes":1,"dice":35367}'

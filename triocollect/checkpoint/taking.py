@@ -133,8 +133,9 @@ class _Taking:
             continued = await self._synced([one for one in scope if one.capture_key in exported])
         with laps.of("publish"):
             await self._publish(self._collect(committed, continued, restarts))
-        if not self._under_way.is_stop:  # no thread can be left, and a stop has no time for old folders
-            with laps.of("prune"):
+        if not (self._under_way.is_stop or self._under_way.given_up):  # which have no time for old folders
+            # Also past the deadline: on a slow disk each publish may come that late, and none would prune.
+            with laps.of("prune"), trio.CancelScope(shield=True):
                 await tidy(crew, crew.store.prune)
 
     def _take_number(self) -> None:
