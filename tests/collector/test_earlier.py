@@ -9,10 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 import trio
+from msgspec.structs import replace
 
 from tests.collector.runs import RunFolder, rewarded
 from triocollect import errors
-from triocollect.collector.last_directory import id_of
+from triocollect.checkpoint.directory import open_directory
+from triocollect.collector.earlier import Files
+from triocollect.collector.last_directory import Owned, id_of, owned
 from triocollect.protocol.files import RunFile
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
@@ -154,6 +157,19 @@ async def test_a_run_file_that_is_far_too_large_is_a_damaged_one(tmp_path):
     report = await place.collect(rewarded)
     assert report.succeeded == 4
     assert any("out_run.json is damaged" in note for note in report.notes)
+
+
+async def test_a_checkpoint_directory_is_found_again_beside_an_output_whose_folder_was_renamed(tmp_path):
+    directory = await open_directory(tmp_path / "results" / "ckpt", wait_s=None, warn=pytest.fail)
+    directory.raise_epoch()
+    directory.close()
+    earlier = RunFile("r", "", rows=1, rows_sha256="", fields={})
+    earlier = replace(earlier, checkpoints=directory.run, checkpoint_dir=str(directory.path))
+    moved = (tmp_path / "results").rename(tmp_path / "renamed")
+    assert owned(earlier, Files(moved / "out.jsonl"), None, accepted=False) == Owned(ours=False)
+    (moved / "ckpt").rename(tmp_path / "elsewhere")
+    gone = owned(earlier, Files(moved / "out.jsonl"), None, accepted=False)
+    assert "which is not there any more" in gone.told
 
 
 def test_a_directory_that_no_path_can_name_is_none(tmp_path):

@@ -28,7 +28,7 @@ def answering(status, **changed):
     capabilities = {"boot": "b", "kind": "agent", "instance": "desk", "protocol": 1, "mode": "exported"}
     standing = {
         "boot": "b", "phase": "open", "operation": None, "epoch": 0, "lease_expires": None, "report": None,
-        "restored_pending": 0, "served": False,
+        "restored_pending": 0, "served": False, "needed": False,
     }  # fmt: skip
 
     def handle(request):
@@ -79,6 +79,10 @@ async def test_a_protocol_of_another_version():
 @pytest.mark.parametrize("changed", [{"phase": "prepared"}, {"restored_pending": 3}])
 async def test_a_server_in_the_middle_of_something_is_left_alone(changed):
     assert "is in the middle of something" in await said(answering(200, **changed))
+
+
+async def test_a_server_between_two_requests_of_a_run_is_left_alone(tmp_path, autojump_clock):
+    assert "works for a collector that has not said goodbye" in await said(answering(200, needed=True))
 
 
 async def test_a_server_that_works_for_another_collector_is_left_alone(tmp_path, autojump_clock):

@@ -137,6 +137,7 @@ async def test_status_tells_the_operation_the_lease_and_who_blocks(tmp_path):
             "lease_expires": None,
             "report": None,
             "restored_pending": 0,
+            "needed": False,
             "served": False,
         }
         caller.counts.slow = anyio.Event()

@@ -3,6 +3,7 @@
 What was in flight then is in that directory and in no other: to leave it out by an oversight is to lose it.
 """
 
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,6 +38,8 @@ def owned(earlier: RunFile | None, files: Files, used: str | None, *, accepted: 
     if earlier.checkpoints is UNSET:
         return Owned(ours=False)
     before = None if earlier.checkpoint_dir is UNSET else Path(earlier.checkpoint_dir)
+    if before is not None and id_of(before) != earlier.checkpoints:
+        before = next((one for one in _beside(files.output) if id_of(one) == earlier.checkpoints), before)
     if before is None or id_of(before) != earlier.checkpoints:
         was = "another checkpoint directory" if before is None else f"the checkpoint directory {before}"
         gone = "" if before is None else ", which is not there any more"
@@ -63,6 +66,12 @@ def id_of(root: Path) -> str | None:
     with suppress(DamageError, StorageError, ValueError):  # a damaged run file may name what no path can be
         return None if (lock := read_lock(root)) is None else lock.run
     return None
+
+
+def _beside(output: Path) -> Iterator[Path]:
+    """Where it is if the run's whole folder has another name now."""
+    with suppress(OSError):
+        yield from sorted(output.parent.glob("*/"))
 
 
 def _in_flight(files: Files, earlier: RunFile, root: Path) -> int:

@@ -46,6 +46,11 @@ async def meet(client: httpx.AsyncClient, url: str, token: str, kind: Kind | Non
             f"{url} is in the middle of something: {status.phase}{pending}. What is tried here needs a "
             "server without traffic: try again when its run has ended, or start it anew"
         )
+    if status.needed is True:
+        raise RefusedError(
+            f"{url} works for a collector that has not said goodbye: what is tried here would end that run. "
+            "Try again when it has ended; after a run that was killed, start the server anew"
+        )
     return Met(capabilities, status)
 
 

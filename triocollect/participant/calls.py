@@ -199,6 +199,7 @@ class Calls(Generic[R]):
             report=standing.report() if reporting else None,
             restored_pending=standing.hooks.restored_pending(),
             served=standing.hooks.served(),
+            needed=standing.admission.attendance.needed,
         )
 
     async def place(self) -> Seen:

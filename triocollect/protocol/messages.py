@@ -134,6 +134,7 @@ class Status(Answer, frozen=True, kw_only=True):
     """GET status. `lease_expires` is milliseconds from now, None while open.
 
     `served`: a data request was admitted since the start. `restored_pending`: installed, claimed by nobody.
+    `needed`: a collector has greeted, and not said goodbye yet.
     """
 
     phase: PhaseName
@@ -143,6 +144,7 @@ class Status(Answer, frozen=True, kw_only=True):
     report: PrepareReport | None
     restored_pending: int
     served: bool
+    needed: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class Seen(Answer, frozen=True, kw_only=True):
