@@ -163,7 +163,7 @@ async def test_a_checkpoint_directory_is_found_again_beside_an_output_whose_fold
     directory = await open_directory(tmp_path / "results" / "ckpt", wait_s=None, warn=pytest.fail)
     directory.raise_epoch()
     directory.close()
-    earlier = RunFile("r", "", rows=1, rows_sha256="", fields={})
+    earlier = RunFile(run="r", created="", rows=1, rows_sha256="", fields={})
     earlier = replace(earlier, checkpoints=directory.run, checkpoint_dir=str(directory.path))
     moved = (tmp_path / "results").rename(tmp_path / "renamed")
     assert owned(earlier, Files(moved / "out.jsonl"), None, accepted=False) == Owned(ours=False)
