@@ -64,9 +64,9 @@ async def _start(config: Config) -> Started:
     outset.record_directory()
     store.begin(store.next_sequence())
     whole, history = left_behind.rung.checkpoint, left_behind.history
-    ledger = Ledger(history.highest(), floor=history.floor)
+    ledger = Ledger(history.highest(), floor=history.start)
     episodes = () if whole is None else whole.collection.continued
-    becoming = plan(episodes, history.tried, floor=history.floor).becoming
+    becoming = plan(episodes, history.tried, floor=history.floor, start=history.start).becoming
     done, left = set[str](), dict[str, int]()
     for row in outset.read_rows():
         if outset.survey.is_left(row.key):

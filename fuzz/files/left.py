@@ -131,6 +131,7 @@ def _begin_log(outset: Outset, directory: Directory, store: Store, found: Inheri
         sequence=store.next_sequence(0 if before is None else before.sequence),
         reserved=0,
         floor=history.floor,
+        start=history.start,
         output=outset.run_file.run,
     )
     return start_dispatched(directory.path / DISPATCHED, header, history.attempts(), history.answered)

@@ -126,7 +126,7 @@ def _judge_attempts(before: dict[str, bytes], run: Begun) -> None:
         known = [results.used.get(key, -1), failures.used.get(key, -1), log.used.get(row.rollout_id, -1)]
         known += [one.attempt for one in named if one.rollout_id == row.rollout_id]
         highest = run.inherited.history.tried.get(row.rollout_id)
-        goes_on = max(run.inherited.history.floor, 0 if highest is None else highest.highest + 1)
+        goes_on = max(run.inherited.history.start, 0 if highest is None else highest.highest + 1)
         holds(2, goes_on > max(known), f"{row.rollout_id} goes on as {goes_on}, and {max(known)} was used")
     header, written = log.header, run.log.header
     if header is not None:

@@ -43,11 +43,12 @@ def test_an_answer_that_no_other_file_tells_of_is_told_by_the_log(path):
 
 def test_what_finished_in_another_output_may_have_been_sent_up_to_what_was_reserved(path):
     start_dispatched(path, msgspec.structs.replace(HEADER, output="mine"), {"0-0": 2}, boot=HERE).close()
-    assert read(path).beside("mine").floor == 0
+    assert read(path).beside("mine").start == 0
     other = read(path).beside("yours")
-    assert other.floor == other.header.reserved + 1 > 2
+    assert other.start == other.header.reserved + 1 > 2
+    assert other.floor == 0, "a number to start at, and no sign that a row of this output was sent"
     start(path, {"0-0": 2}).close()
-    assert read(path).beside("yours").floor == 0, "nobody knows whose it is"
+    assert read(path).beside("yours").start == 0, "nobody knows whose it is"
 
 
 def test_a_killed_process_loses_no_line(path):

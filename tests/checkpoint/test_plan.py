@@ -63,6 +63,12 @@ def test_after_lines_of_the_log_were_lost_no_row_goes_on_below_the_floor():
     assert plan([ROW], rows, floor=1).becoming == {KEY: EpisodeId("0-0", 2)}
 
 
+def test_attempts_that_another_output_may_have_used_are_left_out_and_nothing_is_retired_for_them():
+    made = plan([ROW], {"0-0": Tried(key=KEY, highest=0)}, start=5)
+    assert made.becoming == {KEY: EpisodeId("0-0", 5)}
+    assert made.to_retire == {}
+
+
 def test_after_lines_of_the_log_were_lost_everything_below_the_floor_is_retired():
     def retired(**tried):
         return plan([], {"0-0": Tried(key=KEY, **tried)}, floor=5).to_retire.get(KEY)

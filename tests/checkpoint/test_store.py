@@ -81,6 +81,21 @@ def test_what_another_output_goes_on_from_stays_however_many_are_taken_in_its_di
     assert Store(tmp_path).find(output="ours").checkpoint.folder == second
 
 
+def test_an_output_that_begins_afresh_forgets_no_checkpoint_of_another(tmp_path):
+    for output in ("theirs", "ours", "ours"):
+        store = Store(tmp_path)
+        store.publish(msgspec.structs.replace(draft(store), output=output))
+    store = Store(tmp_path)
+    assert store.forget("ours") == ()
+    kept = [name for name in names(tmp_path) if sequence_of(name)]
+    assert kept == ["ckpt-000001", "ckpt-000003"], "LATEST never goes back"
+    assert Store(tmp_path).find(output="theirs").checkpoint.folder.name == "ckpt-000001"
+    assert Store(tmp_path).find(output="ours afresh").checkpoint is None
+    store.publish(msgspec.structs.replace(draft(store), output="ours afresh"))
+    store.prune()
+    assert [name for name in names(tmp_path) if sequence_of(name)] == ["ckpt-000001", "ckpt-000004"]
+
+
 @pytest.mark.parametrize("power", [True, False], ids=["power cut", "kill"])
 @pytest.mark.parametrize("steps", range(STEPS))
 def test_a_crash_leaves_the_old_checkpoint_or_the_new_one(tmp_path, steps, power):

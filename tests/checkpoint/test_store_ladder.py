@@ -164,6 +164,7 @@ def test_a_checkpoint_of_another_output_is_not_continued(root):
     rung = find_checkpoint(root, output="mine")
     assert rung.checkpoint.collection.continued == FIRST
     assert "another output" in rung.skipped[0].why
+    assert rung.words() == [], "it has lost nothing by it"
     assert find_checkpoint(root, output="yours").checkpoint.collection.continued == SECOND
 
 

@@ -9,7 +9,7 @@ from tests.reading.runs import publish
 from triocollect import errors
 from triocollect.checkpoint.directory import DISPATCHED
 from triocollect.checkpoint.dispatch_log import start_dispatched
-from triocollect.checkpoint.sent import Sent
+from triocollect.checkpoint.sent import Sent, read_dispatched
 from triocollect.checkpoint.store import Store
 from triocollect.collector.history import history_of
 from triocollect.collector.set_out import OwnStore, set_out
@@ -113,6 +113,50 @@ def test_an_output_that_lost_its_run_file_is_known_again_by_its_directory_and_a_
     assert again.run_file.run == first.run_file.run
     folder.output = tmp_path / "other.jsonl"
     assert started(folder, "a")[0].run_file.run != first.run_file.run
+
+
+def shared(folder):
+    """The directory `a`, in which row 0 of the output is in flight; the run of that output."""
+    first, _ = started(folder, "a")
+    run, root = first.run_file.run, locked(folder.folder / "a", "a")
+    publish(Store(root), EpisodeId("0-0"), output=run)
+    start_dispatched(root / DISPATCHED, DispatchHeader("a", 1, 1, reserved=0, output=run), {"0-0": 0}).close()
+    return run, root
+
+
+def test_an_output_takes_no_identity_from_another_one_that_shares_its_directory(tmp_path):
+    folder = RunFolder(tmp_path)
+    run, root = shared(folder)
+    folder.output = tmp_path / "other.jsonl"
+    copy = (tmp_path / "out_materialized_inputs.jsonl").read_bytes()
+    (tmp_path / "other_materialized_inputs.jsonl").write_bytes(copy)  # killed before its run file was there
+    other, words = started(folder, "a")
+    assert (other.run_file.run == run, other.resumed, words) == (False, False, "")
+    mine = other.run_file.run
+    publish(Store(root), EpisodeId("1-0"), output=mine)
+    other.files.run.unlink()
+    assert started(folder, "a")[0].run_file.run == mine, "its own checkpoint names it"
+
+
+def test_a_new_output_has_nothing_to_resume_in_a_directory_that_another_one_has_used(tmp_path):
+    folder = RunFolder(tmp_path)
+    _, root = shared(folder)
+    folder.output = tmp_path / "other.jsonl"
+    with pytest.raises(errors.NothingToResumeError):
+        started(folder, "a", resume="must")
+    fresh, words = started(folder, "a", resume="never")
+    assert (fresh.resumed, words) == (False, "")
+    sent = read_dispatched(root / DISPATCHED)
+    assert sent.start > max(sent.attempts.values()), "the attempts of a directory only rise"
+
+
+def test_an_output_that_is_overwritten_forgets_nothing_of_another(tmp_path):
+    folder = RunFolder(tmp_path)
+    run, root = shared(folder)
+    folder.output = tmp_path / "other.jsonl"
+    started(folder, "a")
+    started(folder, "a", resume="never", overwrite=True)
+    assert Store(root).find(output=run).checkpoint is not None
 
 
 def test_where_the_log_is_lost_every_row_that_is_left_may_have_been_sent(tmp_path):

@@ -4,6 +4,7 @@ import hashlib
 import json
 
 import msgspec
+from msgspec import UNSET
 
 from tests.checkpoint.checkpoints import a_collection, commit
 from triocollect.checkpoint.dispatch_log import start_dispatched
@@ -42,14 +43,14 @@ def write_output(folder, *, checkpoints=RUN):
     return folder / "out.jsonl"
 
 
-def publish(store, *continued, restarted=(), crew=CREW):
+def publish(store, *continued, restarted=(), crew=CREW, output=UNSET):
     """A checkpoint of these episodes; its id follows from its number."""
     sequence = store.next_sequence()
     checkpoint_id = f"c-{sequence:06d}-{sequence:08x}"
     folder = store.begin(sequence)
     parts = [commit(folder, checkpoint_id, kind, instance, continued) for kind, instance in crew]
     collection = a_collection(sequence, parts, checkpoint_id, continued)
-    store.publish(msgspec.structs.replace(collection, restarted=tuple(restarted)))
+    store.publish(msgspec.structs.replace(collection, restarted=tuple(restarted), output=output))
     return folder
 
 

@@ -133,9 +133,9 @@ def start_dispatched(
     """Replace the log by one that goes on from here. Raises StorageError; the old one stands then.
 
     `attempts`: the highest of every unfinished rollout, of all files and runs; `answered`: see `Sent`. Of
-    `header` count run, epoch, sequence, output and floor (that of `Sent`); the rest follows.
+    `header` count run, epoch, sequence, output, floor and start (those of `Sent`); the rest follows.
     """
-    highest = max(header.floor, max(attempts.values(), default=-1) + 1)
+    highest = max(header.floor, header.start, max(attempts.values(), default=-1) + 1)
     header = msgspec.structs.replace(
         header, reserved=highest + _AHEAD, boot=term_of(path.parent) if boot is None else boot
     )

@@ -14,7 +14,7 @@ from triocollect.checkpoint.names import COLLECTION
 from triocollect.durable import read_at_most
 from triocollect.protocol.manifests import MOST_COLLECTION_BYTES, Collection
 
-_ANY: Final = ""  # it does not say, so whichever output climbs down to it takes it
+ANY: Final = ""  # it does not say, so whichever output climbs down to it takes it
 
 
 def newest_of_each(
@@ -24,15 +24,15 @@ def newest_of_each(
     newest = dict[str, int]()
     for number in sorted(folders, reverse=True):
         if below is None or number < below:
-            output = _output_of(folders[number])
-            if output is None or output in newest or (newest and output == _ANY):
+            output = output_of(folders[number])
+            if output is None or output in newest or (newest and output == ANY):
                 continue
             if is_whole(number):
                 newest[output] = number
     return set(newest.values())
 
 
-def _output_of(folder: Path) -> str | None:
+def output_of(folder: Path) -> str | None:
     """The run of the output whose rows it holds; None where it cannot be read."""
     try:
         collection = msgspec.json.decode(
@@ -40,4 +40,4 @@ def _output_of(folder: Path) -> str | None:
         )
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return _ANY if collection.output is msgspec.UNSET else collection.output
+    return ANY if collection.output is msgspec.UNSET else collection.output

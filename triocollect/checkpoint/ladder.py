@@ -49,15 +49,19 @@ class Rung:
         return self.checkpoint is None and not self.skipped
 
     def words(self) -> list[str]:
-        """Each that was passed over, and the step taken; nothing where LATEST named a whole one, or none."""
-        if not self.skipped:
+        """Each that was passed over, and the step taken; nothing where LATEST named a whole one, or none.
+
+        What another output goes on from is nothing that this one has lost.
+        """
+        skipped = [str(one) for one in self.skipped if not one.of_another]
+        if not skipped:
             return []
         step = (
             "no checkpoint is left to go on from: rows that were under way start from their input"
             if self.checkpoint is None
             else f"rows go on from {self.checkpoint.folder.name}, the newest checkpoint that is whole"
         )
-        return [*map(str, self.skipped), step]
+        return [*skipped, step]
 
 
 def read_latest(root: Path) -> Latest | None:

@@ -42,12 +42,14 @@ class Plan(msgspec.Struct, frozen=True):
         }
 
 
-def plan(continued: Iterable[EpisodeId], tried: Mapping[str, Tried], *, floor: int = 0) -> Plan:
+def plan(
+    continued: Iterable[EpisodeId], tried: Mapping[str, Tried], *, floor: int = 0, start: int = 0
+) -> Plan:
     """From a checkpoint's episodes and what is known of unfinished rows, by rollout id.
 
     A row that failed with an answer after the checkpoint starts from its input. An attempt that was sent, or
-    installed, and brought no answer is retired before the row is sent again. No row goes on as an attempt
-    below `floor`: above 0, lines of the dispatch log are lost, and all below it may have been sent.
+    installed, and brought no answer is retired before the row is sent again. Below `floor` any may have been:
+    lines of the dispatch log are lost. No row goes on as an attempt below it, or below `start`.
     """
     restored: dict[RowKey, RestoredEpisode] = {}
     left_out: dict[EpisodeId, str] = {}
@@ -58,7 +60,7 @@ def plan(continued: Iterable[EpisodeId], tried: Mapping[str, Tried], *, floor: i
         elif row.replied is not None and row.replied >= episode.attempt:
             left_out[episode] = f"attempt {row.replied} failed with an answer since"
         else:
-            becomes = max(floor, 1 + max(row.highest, episode.attempt))
+            becomes = max(floor, start, 1 + max(row.highest, episode.attempt))
             restored[row.key] = RestoredEpisode(episode.rollout_id, episode.attempt, becomes=becomes)
     to_retire = {
         row.key: EpisodeId(rollout_id, last)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 import msgspec
-from attrs import evolve, frozen
+from attrs import Factory, evolve, field, frozen
 
 from triocollect.checkpoint.kept_by_kernel import term_of
 from triocollect.durable import open_file, unreadable
@@ -31,8 +31,9 @@ class Sent:
     """What the log shows of earlier runs.
 
     `attempts`: the highest sent or installed of each rollout that was asked for, `answered`: the highest that
-    ended by an answer of which no other file tells. Any rollout, also one that is not named, starts at
-    `floor` at the lowest; above 0, one that is not named may have been sent. Not `complete` (no log, or none
+    ended by an answer of which no other file tells. Any rollout, also one that is not named, may have been
+    sent at attempts below `floor`, and starts at `start` at the lowest: `floor`, or more where attempts
+    may have been used by another output alone. Not `complete` (no log, or none
     that can be trusted): nothing is restored unless every participant says that it has served nothing, and
     attempts start above everything that the other files show, see `above`. One that was there and cannot be
     trusted was of a run that may have sent any row.
@@ -44,20 +45,22 @@ class Sent:
     complete: bool
     faults: tuple[str, ...] = ()
     answered: Mapping[str, int] = _NONE
+    start: int = field(default=Factory(lambda self: self.floor, takes_self=True))
 
     def next_attempt(self, rollout_id: str, shown: int = -1) -> int:
         """The attempt to go on as; `shown`: the rollout's highest in the other files."""
-        return max(self.floor, 1 + max(shown, self.attempts.get(rollout_id, -1)))
+        return max(self.start, 1 + max(shown, self.attempts.get(rollout_id, -1)))
 
     def above(self, shown: int) -> "Sent":
         """The same, knowing the highest attempt of any rollout in the other files (-1: none)."""
-        return self if self.complete else evolve(self, floor=max(self.floor, shown + 1))
+        floor = max(self.floor, shown + 1)
+        return self if self.complete else evolve(self, floor=floor, start=max(self.start, floor))
 
     def beside(self, output: str) -> "Sent":
         """The same for the run of that output: what finished in another one may have no line here either."""
         if self.header is None or self.header.output in {None, output}:
             return self
-        return evolve(self, floor=max(self.floor, self.header.reserved + 1))
+        return evolve(self, start=max(self.start, self.header.reserved + 1))
 
 
 NOTHING_SENT: Final = Sent(None, {}, 0, complete=False)
@@ -140,4 +143,7 @@ class _Scan:
             return self.lost(*faults, f"{self._damaged.path} has no header, so what was sent is not known")
         lost = self._damaged.count > 0 or header.boot not in (None, boot)
         floor = max(header.floor, header.reserved + 1) if lost else header.floor
-        return Sent(header, self.attempts, floor, complete=True, faults=faults, answered=self._answered)
+        start = max(floor, header.start)
+        return Sent(
+            header, self.attempts, floor, complete=True, faults=faults, answered=self._answered, start=start
+        )

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from attrs import frozen
 
-from triocollect.checkpoint.keeping import newest_of_each
+from triocollect.checkpoint.keeping import ANY, newest_of_each, output_of
 from triocollect.checkpoint.ladder import Rung, find_checkpoint, read_latest
 from triocollect.checkpoint.names import (
     COLLECTION,
@@ -160,15 +160,33 @@ class Store:
                     troubles.append(f"cannot remove {path}: {error.strerror or error}")
         return tuple(troubles)
 
-    def forget(self) -> tuple[str, ...]:
+    def forget(self, run: str | None = None) -> tuple[str, ...]:
         """Forget all checkpoints: LATEST first, so that a death on the way leaves none. Foreign files stay.
 
-        Returns what could not be removed, in words; raises StorageError where LATEST could not.
+        Those that say that they are of another output than that of `run` stay, and LATEST with them, whatever
+        it names: it never goes back, and the output that begins afresh has another run from now on. Returns
+        what could not be removed, in words; raises StorageError where LATEST could not.
         """
+        if (doomed := self._doomed_beside_others(run)) is not None:
+            return self._remove(doomed, 0)
         aside = set_aside(self.root / LATEST)
         remove(self.root / LATEST)
         troubles = self._remove(checkpoint_folders(self.root).values(), 0)
         return troubles if aside is None else (aside, *troubles)
+
+    def _doomed_beside_others(self, run: str | None) -> list[Path] | None:
+        """The folders that are of no other output, but for LATEST's own; None where others have none."""
+        folders, latest = checkpoint_folders(self.root), self._latest()
+        outputs = {number: output_of(folder) for number, folder in folders.items()}
+        others = {number for number, output in outputs.items() if output not in {None, ANY, run}}
+        named = None if latest is None else latest.sequence
+        if not any(named is None or number <= named for number in others) or (
+            named is not None and outputs.get(named) == ANY
+        ):
+            return None
+        if named is not None and named not in others:
+            self._never_second.add(named)
+        return [folder for number, folder in folders.items() if number not in {named, *others}]
 
     def _latest(self) -> Latest | None:
         """None for a damaged one too: it names nothing. Raises StorageError."""

@@ -25,17 +25,19 @@ from triocollect.rows.materialize import read_rows
 from triocollect.rows.types import Row
 
 
-def keep_attempts(root: Path, files: Files, first: DispatchHeader) -> None:
+def keep_attempts(root: Path, files: Files, first: DispatchHeader, before: str | None = None) -> None:
     """Write into the log what output and sidecar show of each rollout, and that what they answer has ended.
 
     What cannot be told row by row, for rows or lines are lost, is below the floor from now on. Where there is
     no log no run has sent anything for this directory. `first`: the header where there is none that can be
-    read; of another its run and output count. Raises StorageError.
+    read; of another its run and output count. `before`: the run that is forgotten, None: the output is new to
+    the directory. Raises StorageError.
     """
     log = root / DISPATCHED
     if not os.path.lexists(log):
         return
-    sent, shown = read_dispatched(log), _Shown(scan_output(files.output), scan_sidecar(files.failures))
+    sent = read_dispatched(log).beside(before or first.output or "")
+    shown = _Shown(scan_output(files.output), scan_sidecar(files.failures))
     with contextlib.suppress(DamageError):  # of a file that this run writes anew
         shown.look(read_rows(files.materialized))
     header, floor = first if sent.header is None else sent.header, sent.floor
@@ -46,7 +48,9 @@ def keep_attempts(root: Path, files: Files, first: DispatchHeader) -> None:
         in_checkpoints = (episode.attempt for episode in episodes_named(root))
         highest = max([0, header.reserved, *in_checkpoints, *used.values(), *shown.attempts()])
         floor = max(floor, highest + 1)
-    header = msgspec.structs.replace(header, run=first.run, output=first.output, floor=floor)
+    header = msgspec.structs.replace(
+        header, run=first.run, output=first.output, floor=floor, start=sent.start
+    )
     start_dispatched(log, header, used, answered).close()
 
 

@@ -13,7 +13,7 @@ from triocollect.rows.types import Row
 
 @frozen
 class History:
-    """`tried` rows that are left, the `floor` below which no row starts, and what the log keeps of `others`.
+    """`tried` rows that are left, `floor` and `start` (see `Sent`), and what the log keeps of `others`.
 
     Those are rollouts without a result that this run does not send: of rows beyond its limit, or that have
     failed for good by its settings. Another run may send them. `answered`: see `Sent`.
@@ -23,6 +23,7 @@ class History:
     floor: int
     others: Mapping[str, int]
     answered: Mapping[str, int]
+    start: int
 
     def highest(self) -> dict[RowKey, int]:
         """The highest attempt used of each that is left."""
@@ -68,4 +69,4 @@ def history_of(rows: Iterable[Row], survey: Survey, sent: Sent, named: Iterable[
                 sent=sent.attempts.get(rollout_id),
                 replied=max(ended, default=None),
             )
-    return History(tried, sent.floor, others, answered)
+    return History(tried, sent.floor, others, answered, sent.start)

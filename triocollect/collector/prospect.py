@@ -29,4 +29,4 @@ def planned_of(output: Path, root: Path, rung: Rung, run: str | None) -> Plan:
         sent = sent.above(0)  # who has left checkpoints has sent rows, also where the log is lost
     history = history_of(read_rows(materialized_path(output)), survey, sent, episodes_named(root))
     continued = () if rung.checkpoint is None else rung.checkpoint.collection.continued
-    return plan(continued, history.tried, floor=history.floor)
+    return plan(continued, history.tried, floor=history.floor, start=history.start)

@@ -10,12 +10,7 @@ from typing import Final
 
 import msgspec
 from attrs import evolve, frozen
-from msgspec import UNSET
 
-from triocollect.checkpoint.directory import DISPATCHED
-from triocollect.checkpoint.ladder import collections_in
-from triocollect.checkpoint.names import LATEST
-from triocollect.checkpoint.sent import read_header
 from triocollect.checkpoint.store import Store
 from triocollect.collector.afresh import keep_attempts
 from triocollect.collector.agreement import first_run_file, sha256_of
@@ -25,6 +20,7 @@ from triocollect.collector.last_directory import owned
 from triocollect.collector.resume import Survey, max_rollout_attempts
 from triocollect.collector.sinks import ACK_VARIABLE, Sinks
 from triocollect.collector.whereto import is_embedded
+from triocollect.collector.whose import known_as, run_of, traces
 from triocollect.config.settings import Config
 from triocollect.durable import AppendFile, Draft, remove, replace
 from triocollect.errors import UsageError
@@ -105,7 +101,8 @@ def set_out(
     is changed, StorageError at any point.
     """
     files, ack_fd = Files(output.path), _ack_fd()
-    start = _Start(config, output, files, continues(config.output, files, _traces(own)), tell)
+    found = [] if own is None else traces(files, own.store.root)
+    start = _Start(config, output, files, continues(config.output, files, found), tell)
     draft, rows = draft_of(config, routing, files.materialized)
     try:
         for note in rows.notes:
@@ -129,8 +126,9 @@ def set_out(
         )
         if directory.told is not None:
             start.warn(directory.told)
-        if start.resumed and earlier is None and (files.with_rows() or files.materialized.exists()):
-            run_file = _known_as(run_file, own)
+        if start.resumed and earlier is None and own is not None:
+            run = known_as(files, own.store.root) or run_file.run
+            run_file = msgspec.structs.replace(run_file, run=run)
         _put(draft, rows, files.materialized)
         replace(files.run, encode_file(_last_used(run_file, earlier)))
     except BaseException:
@@ -149,16 +147,12 @@ def set_out(
 def _begin_afresh(start: _Start, own: OwnStore | None, begun: RunFile) -> None:
     """Forget the earlier run, and its checkpoints before anything else; see `keep_attempts`."""
     if own is not None:
+        before = run_of(start.files, own.store.root)
         first = DispatchHeader(own.run, epoch=0, sequence=0, reserved=0, output=begun.run)
-        keep_attempts(own.store.root, start.files, first)
-        for trouble in own.store.forget():
+        keep_attempts(own.store.root, start.files, first, before)
+        for trouble in own.store.forget(before):
             start.warn(trouble)
     forget(start.files, start.output)
-
-
-def _traces(own: OwnStore | None) -> list[Path]:
-    """What only an earlier run leaves in a checkpoint directory."""
-    return [] if own is None else [own.store.root / LATEST, own.store.root / DISPATCHED]
 
 
 def _last_used(run_file: RunFile, earlier: RunFile | None) -> RunFile:
@@ -181,17 +175,6 @@ def _using(run_file: RunFile, own: OwnStore | None, *, own_servers: bool) -> Run
     return msgspec.structs.replace(
         run_file, checkpoints=own.run, checkpoint_dir=where, own_servers=own_servers
     )
-
-
-def _known_as(run_file: RunFile, own: OwnStore | None) -> RunFile:
-    """The run file of an output that has lost its own: the directory says which run it was."""
-    if own is None:
-        return run_file
-    header = read_header(own.store.root / DISPATCHED)
-    of_log = (None if header is None else header.output,)
-    of_checkpoints = (one.output for one in collections_in(own.store.root) if one.output is not UNSET)
-    known = next((run for run in (*of_log, *of_checkpoints) if run), run_file.run)
-    return msgspec.structs.replace(run_file, run=known)
 
 
 def _put(draft: Draft, rows: Materialized, place: Path) -> None:

@@ -74,7 +74,7 @@ async def take_control(
         history = left.history
         parts = AirParts(
             gate=gate,
-            ledger=Ledger(history.highest(), floor=history.floor),
+            ledger=Ledger(history.highest(), floor=history.start),
             sinks=outset.sinks,
             log=log,
             inbox=ours.inbox,
@@ -125,6 +125,7 @@ def begin_log(ours: LockedDirectory, outset: Outset, left: Inherited, *, seen: i
         sequence=ours.store.next_sequence(0 if before is None else before.sequence),
         reserved=0,
         floor=history.floor,
+        start=history.start,
         output=outset.run_file.run,
     )
     path = ours.directory.path / DISPATCHED
@@ -172,7 +173,7 @@ async def _go_on(approach: _Approach, crew: Crew, left: Inherited, log: Dispatch
     """Restore what a checkpoint has of earlier rows, and have the rest retired before it is sent again."""
     whole, root, history = left.rung.checkpoint, approach.ours.directory.path, left.history
     episodes = () if whole is None else whole.collection.continued
-    known = planned = plan(episodes, history.tried, floor=history.floor)
+    known = planned = plan(episodes, history.tried, floor=history.floor, start=history.start)
     # Not as they were found: until the hello they may have let rows of an earlier collector in.
     if not any(status.served for status in (await crew.coordination.statuses()).values()):
         # Nothing of an earlier run can run on servers that have served nobody.
@@ -180,7 +181,7 @@ async def _go_on(approach: _Approach, crew: Crew, left: Inherited, log: Dispatch
     if whole is None:
         for key, episode in planned.to_retire.items():
             crew.air.ledger.lose(key, episode)
-        return continued_of(root, None, known, 0)
+        return continued_of(root, None, known, 0) if approach.outset.resumed else None
     for sentence in left_out_of_the_cut(whole.collection.restarted, history.tried):
         approach.warn(sentence)
 

@@ -91,7 +91,8 @@ class Latest(msgspec.Struct, frozen=True):
 class DispatchHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     """First line of `dispatched.jsonl`: no attempt above `reserved` was ever sent.
 
-    `floor`: any rollout may have been sent at attempts below it, also one that no line names. `boot`: which
+    `floor`: any rollout may have been sent at attempts below it, also one that no line names. `start`: no
+    rollout starts below it, for other outputs have used attempts that no line names any more. `boot`: which
     boot of which machine, and which mount of the file system, has the lines that are not durable yet; none,
     when the writer has ended and every line is. `output`: the run (`RunFile`) whose output has a line of each
     rollout left out here; none: not known.
@@ -102,6 +103,7 @@ class DispatchHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     sequence: int
     reserved: int
     floor: int = 0
+    start: int = 0
     boot: str | None = None
     output: str | None = None
 
