@@ -35,7 +35,7 @@ from fuzz.tally import Tally
 
 KINDS: Final = ("xfs", "ext4")
 STRUCK: Final = "struck"  # a file that holds the call at which the power went
-LONGEST: Final = 450  # calls of a life before which the power goes
+LONGEST: Final = 300  # calls of a life before which the power goes
 NEEDS: Final = "powercut needs root, loop devices, mkfs.xfs and mkfs.ext4"
 
 

@@ -1,5 +1,6 @@
 """A start on what is there: all that a run reads and changes before it asks a server, by its own code."""
 
+import contextlib
 from collections.abc import Coroutine
 from typing import TypeVar
 
@@ -36,7 +37,8 @@ class Started:
 
 def start(config: Config) -> Started:
     """Raises what a start raises. Nothing in it waits: the locks are free."""
-    return _at_once(_start(config))
+    with contextlib.ExitStack() as at_the_end:
+        return _at_once(_start(config, at_the_end))
 
 
 def _at_once(work: Coroutine[None, None, T]) -> T:
@@ -47,20 +49,23 @@ def _at_once(work: Coroutine[None, None, T]) -> T:
     raise AssertionError("a start waits for something")
 
 
-async def _start(config: Config) -> Started:
+async def _start(config: Config, at_the_end: contextlib.ExitStack) -> Started:
     words: list[str] = []
     assert config.checkpoint is not None
     directory = await open_directory(config.checkpoint.dir, wait_s=None, warn=words.append)
+    at_the_end.callback(directory.close)
     store = Store(config.checkpoint.dir, confirm=directory.confirm)
     locked = await lock_output(config.output.path, wait_s=None, warn=words.append)
     output = AppendFile(locked.path, descriptor=locked.descriptor)
+    at_the_end.callback(output.close)
     own = OwnStore(store, directory.run)
     outset = set_out(config, output, None, lambda event: words.append(str(event)), own)
     assert outset is not None
+    at_the_end.callback(outset.sinks.failures.close)
     nobody = {"token": "", "client": None, "inbox": None}  # is spoken to
     ours = LockedDirectory(config=config.checkpoint, directory=directory, store=store, **nobody)
     left_behind = look_back(ours, outset)
-    log = begin_log(ours, outset, left_behind, seen=0)
+    at_the_end.callback(begin_log(ours, outset, left_behind, seen=0).close)
     outset.record_directory()
     store.begin(store.next_sequence())
     whole, history = left_behind.rung.checkpoint, left_behind.history
@@ -74,9 +79,6 @@ async def _start(config: Config) -> Started:
             left[row.rollout_id] = ledger.next_attempt(row.key) if continued is None else continued.attempt
         else:
             done.add(row.rollout_id)
-    log.close()
-    outset.sinks.close()
-    directory.close()
     return Started(
         done=frozenset(done),
         left=left,
