@@ -51,13 +51,26 @@ def test_a_resume_that_is_lost_is_asked_for_again_long_before_the_lease_ends():
 
 @pytest.mark.parametrize("seen", ["by both", "by servers"])
 def test_a_row_whose_connection_breaks_in_a_checkpoint_is_left_out_or_whole(seen):
-    words = words_of("prepare", Life(signals=(CUT,)), **SLOW_CONTROL)[:-3]
+    words = words_of("prepare", Life(signals=(CUT,)), standing=True, **SLOW_CONTROL)[:-3]
     broke = 0
     for nth in words:
         life = Life(signals=(CUT,), breaks=(Break(Moment(nth, "controls"), seen),))
-        lived = lives_of(life, **SLOW_CONTROL)
+        lived = lives_of(life, standing=True, **SLOW_CONTROL)
         broke += len(struck(lived, f"a break seen {seen}"))
     assert broke == len(words)
+
+
+def test_a_row_whose_answer_is_on_its_way_when_a_checkpoint_begins_is_not_in_it():
+    last = lives_of(latency_ms=100, tokens_per_s=2.0).lives[0].passed["answers"]
+    for nth in range(last - 5, last + 1):
+        life = Life(signals=(Signal(Moment(nth, "answers"), "USR1"),))
+        lives_of(life, latency_ms=100, control_ms=500, tokens_per_s=2.0)
+
+
+def test_an_answer_that_was_on_its_way_at_a_cut_is_known_once_after_it():
+    for nth in range(3, 13):
+        twice = (Life(signals=(Signal(Moment(at, "answers"), "TERM"),)) for at in (nth, 4))
+        lives_of(*twice, rows=1, latency_ms=500, control_ms=5)
 
 
 @pytest.mark.parametrize("server", SERVERS)
@@ -82,7 +95,7 @@ def test_a_request_that_arrives_long_after_it_was_given_up_is_played_by_nobody()
         stray = Life(faults=(Fault("run", nth, "stray"),))
         lived = lives_of(stray, tokens_per_s=2.0, standing=True)
         assert struck(lived, "stray")
-        lives_of(stray, tokens_per_s=0.2, standing=True)  # while rows are still being played
+        lives_of(stray, rows=3, concurrency=1, tokens_per_s=0.4, standing=True)  # while others are played
 
 
 def test_what_was_restored_and_never_sent_can_be_restored_again_by_servers_that_stand():

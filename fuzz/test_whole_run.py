@@ -212,7 +212,7 @@ def test_a_run_that_is_stopped_while_failed_rows_are_tried_again_says_that_it_is
 def test_rows_that_nobody_can_capture_start_again_beside_rows_that_go_on():
     oracle = oracle_of(STOPPED, rows=6, mixed=True)
     continued = {rollout_id for (rollout_id, _), state in oracle.restored.items() if state is not None}
-    assert continued
+    holds(6, continued, "no row that can be captured is continued")
     again = {rollout_id for rollout_id, sends in oracle.sent.items() if len(sends) > 1} - continued
     assert again == {"1-0", "3-0", "5-0"}
 

@@ -73,7 +73,12 @@ class Cuts:
         folder, collection = latest_collection(self._root)
         kept = {
             kind: records_in(folder / "participants" / kind / name)
-            for kind, name in (("environment",) * 2, ("agent",) * 2, ("resources", "counter"))
+            for kind, name in (
+                ("environment", "environment"),
+                ("agent", "agent"),
+                ("resources", "counter"),
+                ("model", "policy_model"),
+            )
         }
         for one in collection["continued"]:
             episode = one["rollout_id"], one["attempt"]
@@ -90,6 +95,10 @@ class Cuts:
             self._holds(13, state is not None, f"{episode} stands before step {step}, and has no session")
         if _OPENED <= step < _JUDGED:
             self._holds(13, session is not None, f"{episode} stands before step {step}, unknown to the agent")
+        rows = kept["model"].get(episode, {"rows": ()})["rows"]
+        parents = [row["parent"] for row in rows]
+        told = f"{episode} has more than one answer to what it knew: {rows}"
+        self._holds(11, len(parents) == len(set(parents)), told)
         if not step and calm:
             told = f"{episode} is to be seeded, and was: {state}"
             self._holds(12, state is None, told)

@@ -2,12 +2,14 @@
 
 import gc
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import trio
 import trio.testing
 
-from fuzz.invariants import holds
+from fuzz.invariants import BrokenError, holds, raise_all
 from fuzz.simulation.living import Living
 from fuzz.simulation.oracle import Oracle
 from fuzz.simulation.story import UNDISTURBED, Story
@@ -22,11 +24,19 @@ def open_files() -> int:
 
 
 class Lived:
-    """How a story went: what struck, by life, and how each ended."""
+    """How a story went: what struck, by life, and how each ended. `broken`: what did not hold, to its end."""
 
     def __init__(self, world: World):
         self.oracle: Oracle = world.oracle
         self.lives: list[Living] = []
+        self.broken: list[BrokenError] = []
+
+    def ask(self, question: Callable[[], None]) -> None:
+        """What one life has broken may show in the next one as well."""
+        try:
+            question()
+        except BrokenError as error:
+            self.broken.append(error)
 
     @property
     def struck(self) -> int:
@@ -50,9 +60,9 @@ async def _live_all(world: World, lived: Lived) -> None:
             living.ended = trio.current_time()
             if living.dead and life.death is not None and life.death.of == "machine":
                 world.lose_power()
-            world.oracle.end(living.report, told=living.told_at is not None)
+            lived.ask(partial(world.oracle.end, living.report, told=living.told_at is not None))
         await trio.sleep(LEASES_S)
-        world.oracle.finish(living.report)
+        lived.ask(partial(world.oracle.finish, living.report))
         machine.cancel_scope.cancel()
 
 
@@ -65,7 +75,15 @@ def live(root: Path, story: Story) -> Lived:
         try:
             trio.run(_live_all, world, lived, clock=world.clock, instruments=[world.oracle.instrument])
         except BaseExceptionGroup as group:
-            raise reason_of(group) from group
+            fault = reason_of(group)
+            if isinstance(fault, BrokenError):
+                lived.broken.append(fault)
+            elif not lived.broken:
+                raise fault from group
+        except Exception:
+            if not lived.broken:
+                raise
+    raise_all(lived.broken)
     if open_files() > open_before:
         gc.collect()  # what went with an error is let go of with that
     holds(15, open_files() <= open_before, "something is left open")

@@ -112,7 +112,7 @@ class Oracle:
         lines = self._lines("out.jsonl")
         ask_all(
             [
-                lambda: raise_all(self.broken),
+                self._tell_broken,
                 lambda: self._check_results(lines),
                 lambda: self.promised.end(report),
                 lambda: self._check_sum(report),
@@ -126,6 +126,10 @@ class Oracle:
         for _attempt, request in itertools.chain(*self.sent.values()):
             self.counts[code_of(request)] += 1
         self.counts["failed"] = len(self._lines("out_failures.jsonl"))
+
+    def _tell_broken(self):
+        broken, self.broken = self.broken, []
+        raise_all(broken)
 
     def _check_results(self, lines):
         keys = [key_of(line) for line in lines]
