@@ -14,6 +14,7 @@ import msgspec
 from attrs import evolve, field, frozen
 
 from fuzz.boundaries import Checkpoint, read_checkpoint
+from fuzz.invariants import said
 from fuzz.rules import change
 from fuzz.states import State, read_state
 from triocollect.protocol.manifests import CheckpointOutcome, Dispatched, DispatchHeader
@@ -95,7 +96,8 @@ class Life:
     """`lines` and `failures` are all that are there by now; what was sent and done is this life's alone.
 
     `sent` and `effects` are by rollout, `calls` by capture key. `published`: the checkpoint that the last try
-    in the directory brought, if it brought one. `rests`: what a publish that came to its end has removed.
+    in the directory brought, if it brought one. `anew`: its servers may have been up
+    before, and then rows start from their input. `rests`: what a publish that came to its end has removed.
     """
 
     code: int = 0
@@ -107,6 +109,7 @@ class Life:
     calls: Mapping[str, list[Call]] = field(factory=dict)
     checkpoint: Checkpoint | None = None
     published: str | None = None
+    anew: bool = False
     rests: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
 
@@ -118,15 +121,18 @@ class Life:
 class Witness:
     """Looks at a run's files after each of its lives."""
 
-    def __init__(self, folder: Path) -> None:
-        """`folder` holds out.jsonl, ckpt/ and accounts/."""
-        self._folder = folder
+    def __init__(self, folder: Path, *, standing: bool = False) -> None:
+        """`folder` holds out.jsonl, ckpt/ and accounts/.
+
+        `standing`: servers outlive collectors; what they do late counts to the life that asked for it.
+        """
+        self._folder, self._standing = folder, standing
         self._seen: dict[str, int] = defaultdict(int)
         self._log: tuple[DispatchHeader | None, int] = (None, 0)
         self._highest: dict[str, int] = {}
         self.lives: list[Life] = []
 
-    def look(self, code: int, acknowledged: Iterable[str] = ()) -> Life:
+    def look(self, code: int, acknowledged: Iterable[str] = (), *, anew: bool = False) -> Life:
         """Remember, and return, what the life that has just ended left behind."""
         directory = self._folder / "ckpt"
         faults: list[str] = []
@@ -140,9 +146,12 @@ class Witness:
             calls=grouped(self._new("inference", Call), lambda call: call.capture_key),
             checkpoint=read_checkpoint(directory, faults),
             published=_published(directory / "outcomes.jsonl"),
+            anew=anew,
             rests=tuple(rests(directory, most=KEPT + (code == STOPPED))),
         )
         self.lives.append(evolve(life, faults=tuple(faults)))
+        if self._standing:
+            self.lives = returned(self.lives)
         return self.lives[-1]
 
     def _effects(self) -> list[Effect]:
@@ -177,6 +186,25 @@ class Witness:
         for rollout_id, attempts in sent.items():
             self._highest[rollout_id] = max(self._highest.get(rollout_id, -1), *attempts)
         return dict(sent)
+
+
+def returned(lives: list[Life]) -> list[Life]:
+    """What attempts of earlier lives did in the last one, given back to those."""
+    last, earlier, faults = lives[-1], [], list(lives[-1].faults)
+    effects, calls = dict(last.effects), dict(last.calls)
+    for life in lives[:-1]:
+        its_effects, its_calls = dict(life.effects), dict(life.calls)
+        for row, attempts in life.sent.items():
+            late = [one for one in effects.get(row, ()) if one.attempt in attempts]
+            if late:
+                its_effects[row] = [*its_effects.get(row, ()), *late]
+                if late != effects[row][: len(late)]:
+                    faults.append(said(2, f"{row}: an attempt of an earlier life ran beside a later one"))
+                effects[row] = [one for one in effects[row] if one not in late]
+            for key in (capture_key(row, attempt) for attempt in attempts):
+                its_calls[key] = [*its_calls.get(key, ()), *calls.pop(key, ())]
+        earlier.append(evolve(life, effects=its_effects, calls=its_calls))
+    return [*earlier, evolve(last, effects=effects, calls=calls, faults=tuple(faults))]
 
 
 def capture_key(rollout_id: str, attempt: int) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 from attrs import frozen
 
+from fuzz.invariants import said
 from fuzz.rules import has_changed
 from fuzz.states import State, read_state
 from triocollect.protocol.ids import EpisodeId
@@ -93,10 +94,10 @@ def read_checkpoint(directory: Path, faults: list[str]) -> Checkpoint | None:
         collection = msgspec.json.decode(data, type=Collection)
         states = _states(folder, collection.participants)
     except (OSError, ValueError, msgspec.MsgspecError) as error:
-        faults.append(f"LATEST leads to something damaged: {error}")
+        faults.append(said(3, f"LATEST leads to something damaged: {error}"))
         return None
     if (collection.checkpoint_id, collection.sequence) != (latest.checkpoint_id, latest.sequence):
-        faults.append(f"LATEST means {latest.checkpoint_id} and leads to {collection.checkpoint_id}")
+        faults.append(said(3, f"LATEST means {latest.checkpoint_id} and leads to {collection.checkpoint_id}"))
     kept = {episode.rollout_id: _boundary(episode, states, faults) for episode in collection.continued}
     return Checkpoint(collection.checkpoint_id, collection.sequence, kept)
 
@@ -131,17 +132,19 @@ def _boundary(episode: EpisodeId, states: dict, faults: list[str]) -> Boundary:
     """The records of an episode have to be of one instant."""
     key = episode.capture_key
     if (played := states["environment"].get(episode)) is None:
-        faults.append(f"{key} is to be continued, and no environment exported it")
+        faults.append(said(6, f"{key} is to be continued, and no environment exported it"))
     verdict = None if played is None else played.record
     state, session = states["resources"].get(episode), states["agent"].get(episode)
     known = states["model"].get(episode, _Ledger(())).rows
     if session is not None:
         known = _line(known, session.last_call)
         if len(known) != session.steps:
-            faults.append(f"{key}: the agent knows {session.steps} calls, the model {len(known)}")
+            faults.append(said(13, f"{key}: the agent knows {session.steps} calls, the model {len(known)}"))
         changes = _changes(session.produced)
         if state is not None and changes != state.effects:
-            faults.append(f"{key}: the agent knows {changes} changes, the environment {state.effects}")
+            faults.append(
+                said(13, f"{key}: the agent knows {changes} changes, the environment {state.effects}")
+            )
     tokens = sum(row.output_tokens for row in known)
     return Boundary(episode.attempt, state, verdict, len(known), tokens)
 

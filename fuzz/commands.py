@@ -71,6 +71,11 @@ COMMANDS: Final = {
         "kill the real command, or answer it with errors, at calls on its files (needs strace)",
         120.0,
     ),
+    "live": Command(
+        "fuzz.live.explore:explore",
+        "real signals to real collectors and servers, at any moment of any of their lives",
+        55.0,
+    ),
     "mutants": Command(
         "fuzz.mutants.run:explore",
         "plant flaws in the package and see that the short profile names each",

@@ -33,6 +33,11 @@ class BrokenError(AssertionError):
         self.what: Final = what
 
 
+def said(number: int, what: str) -> str:
+    """What was seen, for whoever collects it instead of raising."""
+    return f"{what} (invariant {number} is broken)"
+
+
 def broken(number: int, what: str) -> NoReturn:
     """Say that invariant `number` does not hold, and what was seen. Raises BrokenError."""
     raise BrokenError(number, what)

@@ -1,8 +1,8 @@
 """Whether the lives of a run, taken together, are equal to one life that nobody interrupted.
 
-Judged by the accounts of others than the collector; the answer is a list of what is wrong, in words, empty
-when they are equal. No two sessions of an environment begin alike, so what was played again shows. Rows of
-verifiers have no session; of them only the calls are judged, and the results.
+Judged by the accounts of others than the collector; the answer is a list of what is wrong, in words and with
+the number of the invariant, empty when they are equal. No two sessions of an environment begin alike, so what
+was played again shows. Rows of verifiers have no session; of them only the calls are judged, and the results.
 
 A life continues what the checkpoint keeps that its predecessor left behind, from exactly there: the next
 attempt, the same seed, the next change, the next call. What is kept nowhere starts from its seed. A life that
@@ -16,6 +16,7 @@ from attrs import evolve, frozen
 
 from fuzz.account import STOPPED, Call, Effect, Life, Line, capture_key
 from fuzz.boundaries import Boundary, Checkpoint, Verdict
+from fuzz.invariants import said
 from fuzz.rules import BY_CHANCE, earned, led_to
 from fuzz.states import State
 
@@ -60,7 +61,7 @@ def judge(lives: Sequence[Life], wholes: Mapping[str, Whole]) -> list[str]:
         for rollout_id, attempts in life.sent.items():
             highest[rollout_id] = max(highest.get(rollout_id, -1), *attempts)
         before = life
-    return found + [f"{row} has no result" for row in sorted(wholes.keys() - before.finished)]
+    return found + [said(1, f"{row} has no result") for row in sorted(wholes.keys() - before.finished)]
 
 
 class _Life:
@@ -91,12 +92,15 @@ class _Life:
         life, key = self._life, capture_key(rollout_id, attempt)
         new = {line.capture_key: line for line in life.lines[len(self._before.lines) :]}
         kept = None if self._cut is None else self._cut.kept.get(rollout_id)
+        effects = [one for one in life.effects.get(rollout_id, ()) if one.attempt == attempt]
+        calls, whole = life.calls.get(key, []), self._wholes[rollout_id]
+        begun = effects[0].effect == "seed" if effects else not whole.has_session and bool(calls)
         return _Attempt(
             key=key,
-            whole=self._wholes[rollout_id],
-            origin=self._kept.get(rollout_id) if is_first else None,
-            effects=[one for one in life.effects.get(rollout_id, ()) if one.attempt == attempt],
-            calls=life.calls.get(key, []),
+            whole=whole,
+            origin=self._kept.get(rollout_id) if is_first and not (life.anew and begun) else None,
+            effects=effects,
+            calls=calls,
             kept=None if kept is None or kept.attempt != attempt else kept,
             stopped=self._is_stop,
             line=new.get(key),
@@ -107,42 +111,47 @@ class _Life:
     def _of_files(self) -> Iterator[str]:
         before, life = self._before, self._life
         if life.lines[: len(before.lines)] != before.lines:
-            yield "lines of the output are gone or changed"
+            yield said(1, "lines of the output are gone or changed")
         if life.failures[: len(before.failures)] != before.failures:
-            yield "lines of the sidecar are gone or changed"
+            yield said(15, "lines of the sidecar are gone or changed")
         yield from (
-            f"{row} has more than one result" for row in _twice(line.rollout_id for line in life.lines)
+            said(1, f"{row} has more than one result")
+            for row in _twice(line.rollout_id for line in life.lines)
         )
         written = {line.capture_key for line in (*life.lines, *life.failures)}
-        yield from (f"{key} was acknowledged and is not written" for key in life.acknowledged - written)
+        yield from (
+            said(15, f"{key} was acknowledged and is not written") for key in life.acknowledged - written
+        )
 
     def _of_sends(self) -> Iterator[str]:
         life = self._life
         for rollout_id, attempts in life.sent.items():
             if rollout_id in self._before.finished:
-                yield f"{rollout_id} was sent although it had a result"
+                yield said(1, f"{rollout_id} was sent although it had a result")
             if min(attempts) <= self._highest.get(rollout_id, -1):
-                yield f"{rollout_id}: attempt {min(attempts)} was used before this life"
+                yield said(2, f"{rollout_id}: attempt {min(attempts)} was used before this life")
             if attempts != sorted(attempts):
-                yield f"{rollout_id}: attempts go back: {attempts}"
+                yield said(2, f"{rollout_id}: attempts go back: {attempts}")
         sent = {capture_key(row, attempt) for row, attempts in life.sent.items() for attempt in attempts}
         ran = set(life.calls)
         for rollout_id, effects in life.effects.items():
             attempts = [effect.attempt for effect in effects]
             ran.update(capture_key(rollout_id, attempt) for attempt in attempts)
             if attempts != sorted(attempts):
-                yield f"{rollout_id}: attempts ran side by side: {attempts}"
-        yield from (f"{key} ran, and no log says that it was sent" for key in sorted(ran - sent))
+                yield said(2, f"{rollout_id}: attempts ran side by side: {attempts}")
+        yield from (said(2, f"{key} ran, and no log says that it was sent") for key in sorted(ran - sent))
 
     def _of_latest(self) -> Iterator[str]:
         before, now = self._before.checkpoint, self._life.checkpoint
         if before is not None and (now is None or now.sequence < before.sequence):
-            yield "LATEST went back"
+            yield said(3, "LATEST went back")
         if self._cut is not None and self._life.code >= 0:
-            yield from self._life.rests
+            yield from (said(4, rest) for rest in self._life.rests)
         for rollout_id, boundary in ({} if self._cut is None else self._cut.kept).items():
             if boundary.attempt not in self._life.sent.get(rollout_id, ()):
-                yield f"{rollout_id} is kept at attempt {boundary.attempt}, which this life did not send"
+                yield said(
+                    6, f"{rollout_id} is kept at attempt {boundary.attempt}, which this life did not send"
+                )
 
 
 @frozen(kw_only=True)
@@ -169,7 +178,7 @@ class _Attempt:
         states = [None if self.origin is None else self.origin.state]
         verdict = None if self.origin is None else self.origin.verdict
         if verdict is not None and self.effects:
-            yield f"{len(self.effects)} effects although it was judged: {verdict}"
+            yield said(12, f"{len(self.effects)} effects although it was judged: {verdict}")
         for effect in self.effects:
             yield from _step(states[-1], effect, self.whole)
             states.append(effect.state)
@@ -183,16 +192,16 @@ class _Attempt:
         had, had_tokens = (0, 0) if self.origin is None else _known(self.origin, whole)
         calls, tokens = had + len(self.calls), had_tokens + sum(call.output_tokens for call in self.calls)
         if self.line is not None and (calls, tokens) != (whole.calls, whole.tokens):
-            yield f"{calls} calls, {tokens} tokens; the row takes {whole.calls} and {whole.tokens}"
+            yield said(11, f"{calls} calls, {tokens} tokens; the row takes {whole.calls} and {whole.tokens}")
         if calls > whole.calls and not whole.by_chance:
-            yield f"{calls} calls are more than the {whole.calls} that there are to make"
+            yield said(11, f"{calls} calls are more than the {whole.calls} that there are to make")
         if self.kept is None:
             return
         known, _tokens = _known(self.kept, whole)
         if known > calls:
-            yield f"the checkpoint keeps {known} calls, and {calls} were made"
+            yield said(13, f"the checkpoint keeps {known} calls, and {calls} were made")
         if self.stopped and calls > known + 1:
-            yield f"the stop's checkpoint keeps {known} calls of {calls}: more than one is lost"
+            yield said(11, f"the stop's checkpoint keeps {known} calls of {calls}: more than one is lost")
 
     def _measure(self) -> Whole:
         """What there is to do; of a game of chance what there was, as its moves and its result tell."""
@@ -216,21 +225,23 @@ def _step(state: State | None, effect: Effect, whole: Whole) -> Iterator[str]:
     after = effect.state
     if effect.effect == "seed":
         if state is not None:
-            yield f"the seed changed: begun anew after {state.effects} effects"
+            yield said(12, f"the seed changed: begun anew after {state.effects} effects")
         if after.effects != 0:
-            yield f"a seed comes with {after.effects} effects"
+            yield said(12, f"a seed comes with {after.effects} effects")
         return
     if state is None:
-        yield f"effect {after.effects} without a seed"
+        yield said(12, f"effect {after.effects} without a seed")
         return
     if after.seed != state.seed:
-        yield f"the seed changed at effect {after.effects}"
+        yield said(12, f"the seed changed at effect {after.effects}")
     if after.effects != state.effects + 1:
-        yield f"effect {after.effects} follows effect {state.effects}: repeated, or some are missing"
+        yield said(
+            12, f"effect {after.effects} follows effect {state.effects}: repeated, or some are missing"
+        )
     if after.value != led_to(effect.source, state, effect.effect, effect.arguments):
-        yield f"{state.value} and {effect.change} make {after.value}"
+        yield said(13, f"{state.value} and {effect.change} make {after.value}")
     if not whole.by_chance and effect.change not in whole.changes[after.effects - 1 : after.effects]:
-        yield f"effect {after.effects} is {effect.change}, of {whole.changes}"
+        yield said(13, f"effect {after.effects} is {effect.change}, of {whole.changes}")
 
 
 def _keeping(kept: Boundary, states: list[State | None], *, stopped: bool) -> Iterator[str]:
@@ -238,12 +249,12 @@ def _keeping(kept: Boundary, states: list[State | None], *, stopped: bool) -> It
     last = states[-1]
     if kept.state is None and kept.verdict is not None:
         if last is not None and _told(last) != (kept.verdict.final_value, kept.verdict.effects):
-            yield f"the checkpoint keeps {kept.verdict}, and {last} was reached"
+            yield said(13, f"the checkpoint keeps {kept.verdict}, and {last} was reached")
         return
     if kept.state not in states:
-        yield f"the checkpoint keeps {kept.state}, which never was"
+        yield said(13, f"the checkpoint keeps {kept.state}, which never was")
     if stopped and kept.state != last:
-        yield f"the stop's checkpoint keeps {kept.state}, and {last} was reached"
+        yield said(12, f"the stop's checkpoint keeps {kept.state}, and {last} was reached")
 
 
 def _result(line: Line, last: State | Verdict | None, whole: Whole) -> Iterator[str]:
@@ -251,18 +262,18 @@ def _result(line: Line, last: State | Verdict | None, whole: Whole) -> Iterator[
     reward = whole.reward
     if whole.has_session:
         if last is None:
-            yield "a result without a seed"
+            yield said(13, "a result without a seed")
             return
         final, effects = _told(last) if isinstance(last, State) else (last.final_value, last.effects)
         if effects != len(whole.changes) and not whole.by_chance:
-            yield f"{effects} effects, of {len(whole.changes)}"
+            yield said(13, f"{effects} effects, of {len(whole.changes)}")
         start = None if final is None else final - sum(whole.changes)
         if (line.start_value, line.final_value, line.effects) != (start, final, effects):
-            yield f"the result says {line}, the environment {last}"
+            yield said(13, f"the result says {line}, the environment {last}")
         if whole.by_chance:
             reward = earned(last) if isinstance(last, State) else last.reward
     if line.reward != reward:
-        yield f"the reward is {line.reward}, not {reward}"
+        yield said(13, f"the reward is {line.reward}, not {reward}")
 
 
 def _told(state: State) -> tuple[int | None, int]:

@@ -7,10 +7,10 @@ import threading
 from pathlib import Path
 
 from fuzz.account import Witness
+from fuzz.live import hits
 from tests.processes.commands import lines_in, until
 from triocollect.deployment import datasets
 
-MORTAL = Path(__file__).with_name("mortal.py")
 PATIENCE_S = 120.0  # the machine may be busy
 
 
@@ -36,9 +36,12 @@ class Lives:
     def live(self, act=lambda _: None, *, dies_at=None, program=(sys.executable, "-m", "triocollect")):
         """One life, in which `act` may signal the process; what it left, and its words.
 
-        `dies_at`: see mortal.py. `program`: what to run instead of the command.
+        `dies_at`: before which change of names, from the making of a checkpoint's folder on, and below 0 from
+        the start on; see hits.py. `program`: what to run instead of the command.
         """
-        program = program if dies_at is None else (sys.executable, MORTAL, str(dies_at))
+        if dies_at is not None:
+            hit = f"KILL collector {abs(dies_at)}{' publish' if dies_at > 0 else ''}"
+            program = (sys.executable, hits.__file__, hit)
         read_end, write_end = os.pipe()
         acknowledged = self.acknowledged = []
         listener = threading.Thread(target=_listen, args=(read_end, acknowledged))

@@ -1,0 +1,132 @@
+"""Servers that are started each by itself, at addresses that stay theirs over any number of deaths."""
+
+import random
+import socket
+from pathlib import Path
+from typing import Final
+
+import httpx
+import msgspec
+import trio
+from attrs import define, field
+
+from fuzz.live.processes import LOOK_S, Process, Zygote, end
+from fuzz.live.story import MIXES, Story
+from fuzz.live.zygote import Birth
+
+PORTS: Final = range(12_000, 32_000)  # below those that the kernel picks for others
+TOKEN: Final = "a word that nobody guesses"
+WHAT: Final = {"policy_model": "model"}  # what `serve` calls it
+
+
+def variables(folder: Path, story: Story) -> dict[str, str]:
+    """What every process of a story is told."""
+    return {
+        "TRIOCOLLECT_EFFECTS_DIR": str(folder / "accounts"),
+        "TRIOCOLLECT_TOKENS_PER_S": str(story.tokens_per_s),
+        "TRIOCOLLECT_CONTROL_TOKEN": TOKEN,
+        "NEMO_GYM_MAX_ROLLOUT_ATTEMPTS": "1000",
+    }
+
+
+class _Status(msgspec.Struct, frozen=True):
+    phase: str
+
+
+@define
+class Servers:
+    """Those of one story. `nursery`: of whoever reads what they say."""
+
+    zygote: Zygote
+    folder: Path
+    story: Story
+    nursery: trio.Nursery
+    standing: dict[str, Process] = field(factory=dict)
+    leaving: set[str] = field(factory=set)  # those that were told to end
+    _ports: dict[str, int] = field(factory=dict)
+
+    @property
+    def head(self) -> str:
+        """Where collectors ask."""
+        return self._url("environment")
+
+    async def start(self) -> None:
+        """Every server that is not there, or was told to end."""
+        for name in self.leaving:
+            end(self.standing[name].pid)
+            await self.standing[name].ended.wait()
+        self.leaving.clear()
+        async with trio.open_nursery() as nursery:
+            for name in self._names:
+                if name not in self.standing or self.standing[name].code is not None:
+                    nursery.start_soon(self.revive, name)
+
+    async def revive(self, name: str) -> None:
+        """Start this one; it listens when this returns."""
+        peers = [word for peer in self._peers(name) for word in ("--peer", f"{peer}={self._url(peer)}")]
+        words = ("serve", WHAT.get(name, name), "--port", str(self._port(name)), *peers)
+        part = ("--checkpoint-dir", str(self.folder / "ckpt"))
+        birth = Birth(("-m", "triocollect", *words, *part), variables(self.folder, self.story))
+        self.standing[name] = process = await self.zygote.bear(birth)
+        listens = trio.Event()
+        self.nursery.start_soon(self._hear, process, listens)
+        await listens.wait()
+
+    async def closed(self) -> None:
+        """Wait until a checkpoint has closed the agent."""
+        while await self.phase("agent") == "open":  # noqa: ASYNC110  # it is another process that is asked
+            await trio.sleep(LOOK_S)
+
+    async def phase(self, name: str) -> str:
+        """Where it stands, in its own words; open where it does not answer."""
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with httpx.AsyncClient(timeout=None) as client:
+            try:
+                reply = await client.get(f"{self._url(name)}/checkpoint/v1/status", headers=headers)
+            except httpx.HTTPError:
+                return "open"
+        return msgspec.json.decode(reply.content, type=_Status).phase
+
+    def kill(self) -> None:
+        """All of them, at once."""
+        for process in self.standing.values():
+            end(process.pid)
+
+    async def end(self) -> None:
+        """The same, and wait for their ends."""
+        self.kill()
+        for process in self.standing.values():
+            await process.ended.wait()
+
+    async def _hear(self, process: Process, listens: trio.Event) -> None:
+        async with process.words, process.acknowledged:
+            async for _words in process.words:
+                listens.set()
+            listens.set()
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return (*MIXES[self.story.mix], "inference", "policy_model", "agent", "environment")
+
+    def _peers(self, name: str) -> tuple[str, ...]:
+        sources = tuple(MIXES[self.story.mix])
+        return {
+            "policy_model": ("inference",),
+            "agent": ("policy_model", *sources),
+            "environment": ("agent", "policy_model", *sources),
+        }.get(name, ())
+
+    def _url(self, name: str) -> str:
+        return f"http://127.0.0.1:{self._port(name)}"
+
+    def _port(self, name: str) -> int:
+        """One that nobody had when it was first asked for."""
+        while name not in self._ports:
+            port = random.choice(PORTS)
+            with socket.socket() as sock:
+                try:
+                    sock.bind(("127.0.0.1", port))
+                except OSError:
+                    continue
+            self._ports[name] = port
+        return self._ports[name]

@@ -1,0 +1,120 @@
+"""`python -m fuzz.live.zygote FD`: a process that has imported all of triocollect, and forks what it is told.
+
+What is forked is the real program from its first line on, in a process of its own: it only has not to import
+anything. On the socket FD come packets, a Birth each with the descriptors that become 1 and 2 (and what the
+words name as `{fd}`); back go process ids, and how each process ended. The end of the socket ends them all.
+"""
+
+import array
+import contextlib
+import gc
+import importlib
+import os
+import random
+import selectors
+import signal
+import socket
+import sys
+from typing import Final
+
+import msgspec
+
+from fuzz.live import born
+
+PRELOADED: Final = (
+    "triocollect.__main__", "triocollect.cli.run", "triocollect.cli.serve", "triocollect.cli.verify",
+    "triocollect.collector.run", "triocollect.servers.__main__", "triocollect.servers.environment.app",
+    "triocollect.servers.agent.app", "triocollect.servers.model.app", "triocollect.servers.resources.app",
+    "triocollect.servers.inference.app", "hypercorn.trio.run", "hypercorn.protocol.h11", "rich.console",
+)  # fmt: skip
+MOST_BYTES: Final = 1 << 16
+MOST_FDS: Final = 4
+
+
+class Birth(msgspec.Struct, frozen=True):
+    """One process to be: its words, what its environment says beyond ours, and what is to hit it.
+
+    `cold`: it is started as a user starts it, and imports everything.
+    """
+
+    words: tuple[str, ...]
+    variables: dict[str, str]
+    hit: str = ""
+    cold: bool = False
+
+
+class Born(msgspec.Struct, frozen=True, tag="born"):
+    """It is there."""
+
+    pid: int
+
+
+class Ended(msgspec.Struct, frozen=True, tag="ended"):
+    """It is gone: its exit code, below 0 the number of a signal."""
+
+    pid: int
+    code: int
+
+
+def received(sock: socket.socket) -> tuple[bytes, list[int]]:
+    """A packet and its descriptors; no bytes at the end."""
+    data, ancillary, _flags, _address = sock.recvmsg(MOST_BYTES, socket.CMSG_SPACE(MOST_FDS * 4))
+    fds = array.array("i")
+    for _level, _kind, packed in ancillary:
+        fds.frombytes(packed[: len(packed) - len(packed) % fds.itemsize])
+    return data, list(fds)
+
+
+def wait_for_orders(sock: socket.socket) -> tuple[Birth, list[int]] | None:
+    """Serve until the socket ends, which is None; what it returns besides, it returns in a forked process."""
+    children: dict[int, int] = {}
+    with selectors.DefaultSelector() as selector:
+        selector.register(sock, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fd in children:
+                    pid = children.pop(key.fd)
+                    selector.unregister(key.fd)
+                    os.close(key.fd)
+                    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                    with contextlib.suppress(OSError):
+                        sock.send(msgspec.json.encode(Ended(pid, code)))
+                    continue
+                try:
+                    data, fds = received(sock)
+                except ConnectionResetError:
+                    data, fds = b"", []
+                if not data:
+                    for pid in children.values():
+                        os.kill(pid, signal.SIGKILL)
+                    return None
+                birth = msgspec.json.decode(data, type=Birth)
+                if (pid := os.fork()) == 0:
+                    return birth, fds
+                for fd in fds:
+                    os.close(fd)
+                children[pidfd := os.pidfd_open(pid)] = pid
+                selector.register(pidfd, selectors.EVENT_READ)
+                sock.send(msgspec.json.encode(Born(pid)))
+
+
+def main() -> int:
+    """The zygote, and everyone who comes out of it."""
+    for name in PRELOADED:
+        importlib.import_module(name)
+    gc.freeze()
+    fd = int(sys.argv[1])
+    with socket.socket(fileno=fd) as sock:
+        if (asked := wait_for_orders(sock)) is None:
+            return 0
+    birth, fds = asked
+    os.setsid()
+    os.environ.update(birth.variables)
+    random.seed()
+    if birth.cold:
+        born.become(birth.words, fds)
+    return born.live(birth.words, fds, birth.hit)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

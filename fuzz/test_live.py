@@ -1,0 +1,122 @@
+"""Whatever signal comes when, to a real collector or a real server: the lives of a run are equal to one."""
+
+import pytest
+import trio
+
+from fuzz.live.explore import tell_all
+from fuzz.live.story import Life, Story, Strike
+from fuzz.tally import Tally
+
+pytestmark = pytest.mark.processes
+
+USR1 = Strike("effects", 2, "USR1")
+TERM = Strike("effects", 2, "TERM")
+PAST = 1.15  # leases
+
+
+def story(*lives, rows=2, **more):
+    return Story(
+        rows=rows, lives=tuple(Life(tuple(strikes)) for strikes in lives), **{"mix": "counter", **more}
+    )
+
+
+def held_open(*more):
+    """A checkpoint that waits for the counter while the others are closed already."""
+    return [Strike("effects", 3, "STOP", "counter", 0.5), Strike("start", 0, "USR1"), *more]
+
+
+ALONE = {"alone": True, "rows": 3}
+QUICK = {"timeout_s": 2.0, "grace_s": 2.0}
+STORIES = {
+    "a participant sleeps": story(held_open(Strike("closed", 0, "STOP", "agent", PAST)), **ALONE, **QUICK),
+    "a participant sleeps and its collector dies": story(
+        held_open(Strike("closed", 0, "STOP", "agent", PAST), Strike("start", 0, "KILL")),
+        **ALONE,
+        **QUICK,
+        standing=True,
+    ),
+    "a collector sleeps": story(held_open(Strike("closed", 0, "STOP", leases=PAST)), **ALONE, **QUICK),
+    "before the folder": story([Strike("publish", 1, "STOP", leases=PAST), USR1], **QUICK),
+    "before LATEST": story([Strike("publish", 3, "STOP", leases=PAST), USR1], **QUICK),
+    "stops": story(
+        [TERM], [Strike("start", 0.5, "TERM")], [USR1, Strike("lines", 1, "TERM")], mix="mixed", rows=4
+    ),
+    "two Ctrl-Cs": story(
+        [USR1, Strike("lines", 1, "TERM")], [Strike("start", 0.8, "INT"), Strike("lines", 1, "INT")]
+    ),
+    "deaths in a checkpoint and a restore": story(
+        [USR1, Strike("checkpoint", 0.5, "KILL")], [Strike("start", 0.9, "KILL")], [TERM], mix="mixed", rows=4
+    ),
+    "deaths at a file": story([Strike("publish", 4, "KILL"), USR1], [Strike("names", 6, "KILL")]),
+    "deaths of servers": story(
+        [USR1, Strike("effects", 1, "KILL", "agent")], [Strike("effects", 1, "KILL", "all")]
+    ),
+    "a death in a commit": story(
+        [Strike("publish", 1, "KILL", "counter"), USR1], [Strike("effects", 1, "HUP")]
+    ),
+    "servers that stand": story(
+        [Strike("effects", 3, "KILL")], [USR1, Strike("lines", 3, "TERM")], **ALONE, standing=True
+    ),
+    "servers alone": story(
+        [USR1, Strike("effects", 1, "KILL", "counter")], [Strike("effects", 2, "TERM", "all")], **ALONE
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def tally():
+    return Tally("live", 0)
+
+
+@pytest.fixture(scope="module")
+def told(tally):
+    """The lives of each story; most of their time they wait, so all are told at once."""
+    return dict(zip(STORIES, trio.run(tell_all, STORIES.values(), tally), strict=True))
+
+
+def test_whatever_signal_comes_when_every_row_is_played_once_from_end_to_end(told, tally):
+    assert not tally.violations, "\n".join(tally.violations)
+    kinds = tally.account().kinds
+    assert tally.explored == len(STORIES)
+    assert sum(kind.injected for kind in kinds.values()) >= 2 * len(STORIES)
+    assert len(kinds) >= 8, kinds
+
+
+def test_a_server_that_dies_while_it_writes_its_part_of_a_checkpoint_ends_the_run_and_costs_no_row(told):
+    first = told["a death in a commit"][0]
+    assert [(one.strike.what, one.strike.whom) for one in first.struck][-1] == ("KILL", "counter")
+    assert first.code == 1
+
+
+def signals(life):
+    return [one.strike.what for one in life.struck]
+
+
+def test_a_participant_that_sleeps_past_its_lease_in_a_checkpoint_opens_by_itself_and_the_run_goes_on(told):
+    first = told["a participant sleeps"][0]
+    assert signals(first) == ["STOP", "USR1", "STOP"]
+    assert first.code == 0
+    assert '"published":false' in first.words
+    assert '"published":true' not in first.words
+
+
+def test_a_participant_that_sleeps_past_its_lease_while_its_collector_dies_opens_for_the_next_one(told):
+    first, *others = told["a participant sleeps and its collector dies"]
+    assert signals(first) == ["STOP", "USR1", "STOP", "KILL"]
+    assert first.code == -9
+    assert others[-1].code == 0
+
+
+def test_a_collector_that_sleeps_past_the_leases_of_its_participants_publishes_nothing_and_goes_on(told):
+    first = told["a collector sleeps"][0]
+    assert signals(first) == ["STOP", "USR1", "STOP"]
+    assert first.code == 0
+    assert '"published":false' in first.words
+    assert '"published":true' not in first.words
+
+
+@pytest.mark.parametrize("where", ["before the folder", "before LATEST"])
+def test_a_collector_that_sleeps_past_the_leases_in_the_middle_of_a_publish_tears_nothing(told, where):
+    first = told[where][0]
+    assert "STOP" in signals(first)
+    assert first.code == 0
