@@ -100,7 +100,8 @@ class Oracle:
         self.operations.begin()
         self.waits_at_gate = False
         self.installs.waiting.clear()
-        self.retired.begin(anew=anew)
+        served = any(hooks.served() for hooks in servers.participants.values())
+        self.retired.begin(anew=anew or not served)
         self._has_greeted = False
         self._sent_now.clear()
         self._done = set() if life.fresh else {key_of(line) for line in self._lines("out.jsonl")}

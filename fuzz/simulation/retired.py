@@ -19,7 +19,7 @@ class Retired:
     _through: dict[str, dict[str, int]] = field(factory=lambda: defaultdict(dict))  # by host and rollout
 
     def begin(self, *, anew: bool) -> None:
-        """Another life, with the same servers or with new ones, which know nothing."""
+        """Another life, with servers that have served, or with some that have nothing to retire."""
         if anew:
             self._waiting.clear()
             self._through.clear()
