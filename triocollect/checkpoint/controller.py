@@ -9,6 +9,7 @@ from typing import Final
 
 import trio
 
+from triocollect.checkpoint.afterwards import record, tidy
 from triocollect.checkpoint.coordination import MOST_AT_ONCE
 from triocollect.checkpoint.crew import Crew, UnderWay
 from triocollect.checkpoint.inbox import Inbox
@@ -29,7 +30,7 @@ from triocollect.checkpoint.orders import (
     in_words,
     nothing_tried,
 )
-from triocollect.checkpoint.taking import record, take_checkpoint, tidy
+from triocollect.checkpoint.taking import take_checkpoint
 from triocollect.errors import CheckpointError
 from triocollect.events import Note
 from triocollect.protocol.ids import EpisodeId, RowKey

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 import trio
 
-from triocollect.checkpoint.airspace import answer_of
+from triocollect.checkpoint.afterwards import record, tidy
 from triocollect.checkpoint.crew import Crew, Laps, UnderWay
 from triocollect.checkpoint.cutting import Cutting
 from triocollect.checkpoint.names import folder_name, new_checkpoint_id
@@ -39,28 +39,6 @@ async def take_checkpoint(crew: Crew, under_way: UnderWay, why: str) -> Taken:
     the directory now.
     """
     return await _Taking(crew, under_way).take(why)
-
-
-async def record(crew: Crew, outcome: CheckpointOutcome) -> None:
-    """Where another shell waits for it. The checkpoint stands whatever comes of this.
-
-    Without a deadline, as a thread's work cannot be left: only a hung disk makes it longer than a moment.
-    """
-    if outcome.ended is msgspec.UNSET:
-        outcome = msgspec.structs.replace(
-            outcome, began=crew.moment(), ended=crew.clock(), epoch=crew.coordination.epoch
-        )
-    with trio.CancelScope(shield=True):
-        try:
-            await crew.blocking(lambda: crew.record(outcome))
-        except StorageError as error:
-            crew.listener(Note(f"the outcome of the checkpoint is not on record: {error}", "warning"))
-
-
-async def tidy(crew: Crew, work: Callable[[], tuple[str, ...]]) -> None:
-    """Work on old folders: what cannot be done now is done after the next checkpoint."""
-    for trouble in await answer_of(crew.blocking, work):
-        crew.listener(Note(trouble, "warning"))
 
 
 class _Taking:
