@@ -1,8 +1,15 @@
 """The power may go at any file operation and take what is not synced: the next run goes on from the rest."""
 
+import random
+
+from fuzz.disk.calls import watched
 from fuzz.disk.crashstates import Cutting
+from fuzz.disk.cuts import Cuts
+from fuzz.disk.storage import Disk, Recorder
+from fuzz.invariants import holds
 from fuzz.simulation.story import UNDISTURBED, Death, Fault, Life, Moment, Signal, Story
 from fuzz.tally import Tally
+from triocollect.durable import AppendFile
 
 
 def cut_everywhere(story, *, lives_on=0, share=1.0):
@@ -50,3 +57,17 @@ def test_what_a_killed_run_wrote_and_nobody_synced_is_durable_before_a_checkpoin
 def test_a_log_with_a_clean_end_leaves_out_no_row_whose_result_may_still_be_lost():
     """The output tells what it leaves out: a result of the killed run before is on disk before the log is."""
     cut_everywhere(Story(2, 1, 200.0, 20, 5, (Life(death=Death(Moment(500))), UNDISTURBED)))
+
+
+def test_a_line_that_was_synced_is_there_also_where_it_is_the_first_of_a_new_file(tmp_path):
+    recorder = Recorder(tmp_path)
+    with watched(tmp_path, recorder):
+        file = AppendFile(tmp_path / "lines")
+        file.append(b"one\n")
+        file.sync()
+        file.close()
+    disk = Disk(recorder.base, recorder.everything)
+    for operation, _ in recorder.log:
+        disk.do(operation)
+    left = [state.files.get("lines") for state in Cuts(random.Random(1)).states(disk)]
+    holds(15, set(left) == {b"one\n"}, f"after the sync of a first line a cut leaves {left}")
