@@ -132,6 +132,17 @@ async def test_nothing_is_answered_before_what_an_earlier_run_left_is_cleared(tm
         assert (caller.counts.counts, caller.counts.heard.count("clear")) == ({}, 1)
 
 
+async def test_a_goodbye_that_is_not_done_in_time_is_done_all_the_same(tmp_path):
+    async with participant(tmp_path) as caller:
+        await caller.ok("hello", 0)
+        caller.counts.clear_waits = anyio.Event()
+        late = await caller.refused("forget", 1, rollout_ids=[], goodbye=True, budget_ms=50)
+        assert late == "deadline_exceeded"
+        caller.counts.clear_waits.set()
+        await caller.ok("hello", 0, epoch=2)
+        assert caller.counts.heard.count("clear") == 1
+
+
 async def test_data_requests_of_an_older_epoch_are_refused(tmp_path):
     async with participant(tmp_path) as caller:
         await caller.ok("hello", 0, epoch=3)

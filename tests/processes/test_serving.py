@@ -159,6 +159,20 @@ def test_servers_with_another_token_are_refused_before_anything_is_sent(tmp_path
     assert lines_in(tmp_path / "accounts/counter.jsonl") == 0
 
 
+def test_a_fresh_run_that_its_servers_refuse_removes_no_earlier_result(tmp_path):
+    place = TokenFolder(tmp_path)
+    (tmp_path / "other").write_text("another word\n")
+    (tmp_path / "other").chmod(0o600)
+    with place.serving("--port", "0", rate="1000") as (_, head):
+        with place.run("--head-server", head) as run:
+            words = ends(run)
+            assert run.returncode == 0, words
+        before = (tmp_path / "out.jsonl").read_bytes()
+        with place.run("--head-server", head, "--overwrite", token=tmp_path / "other") as run:
+            assert "do not take the control token" in ends(run)
+    assert (tmp_path / "out.jsonl").read_bytes() == before
+
+
 def test_servers_that_keep_checkpoints_elsewhere_are_refused_before_anything_is_sent(tmp_path):
     folder = TokenFolder(tmp_path)
     with folder.serving("--port", "0") as (servers, head):

@@ -115,6 +115,12 @@ async def _set_out(
         if setup.dispatch is None:
             with giving_way(inbox):
                 routing = await look_up(setup.config, setup.transport)
+                if ours is not None and setup.config.output.overwrite and not is_embedded(setup.config):
+                    from triocollect.collector.taking_control import (  # noqa: PLC0415  # needs httpx
+                        who_takes_part,
+                    )
+
+                    await who_takes_part(setup, ours, routing)  # before an earlier run's results are removed
         go_on_unless_stopped(inbox)
         output = AppendFile(locked.path, descriptor=locked.descriptor)
         own = None if ours is None else OwnStore(ours.store, ours.directory.run)

@@ -65,7 +65,9 @@ async def take_control(
     left = await answer_of(setup.blocking, lambda: look_back(ours, outset))
     for text in left.warnings():
         approach.warn(text)
-    found = await _discover(approach)
+    found = await who_takes_part(setup, ours, routing)
+    if isinstance(routing, SingleServer) and (told := unseen_behind(found)) is not None:
+        setup.tell(Note(told))
     if (done := set_aside(ours.directory.path / DISPATCHED)) is not None:
         approach.warn(done)
     seen = highest_epoch(found)
@@ -132,15 +134,13 @@ def begin_log(ours: LockedDirectory, outset: Outset, left: Inherited, *, seen: i
     return start_dispatched(path, header, history.attempts(), history.answered)
 
 
-async def _discover(approach: _Approach) -> tuple[Found, ...]:
-    routing = approach.routing
+async def who_takes_part(setup: Setup, ours: LockedDirectory, routing: Routing) -> tuple[Found, ...]:
+    """Ask all servers; nobody obeys us for it. Raises UsageError, CheckpointError."""
     asked = [Candidate(url) for url in routing.urls()]
-    named = [Candidate(url, kind) for kind, url in approach.setup.config.servers.participants]
-    found = await discover(approach.ours.client, [*asked, *named])
+    named = [Candidate(url, kind) for kind, url in setup.config.servers.participants]
+    found = await discover(ours.client, [*asked, *named])
     taking_part = {one.participant.url for one in found}
     require_kinds(found, [one.url for one in asked if one.url not in taking_part])
-    if isinstance(routing, SingleServer) and (told := unseen_behind(found)) is not None:
-        approach.setup.tell(Note(told))
     return found
 
 

@@ -171,7 +171,7 @@ class Calls(Generic[R]):
             boot=self.standing.boot, retired=tuple(episode.capture_key for episode in call.episodes)
         )
 
-    async def _forget(self, call: Forget) -> Forgotten:
+    async def _forget(self, call: Forget) -> Forgotten | Refuse:
         hooks = self.standing.hooks
         self.standing.operations.begin(call)
         hooks.forget(call.rollout_ids)
@@ -180,7 +180,9 @@ class Calls(Generic[R]):
             self.standing.admission.goodbye()
             self.standing.admission.attendance.end()
             if not hooks.live():  # a session whose end never arrived is named by nobody
-                await hooks.clear()
+                self._unclean = True
+                if (failed := await self._cleared()) is not None:
+                    return failed
         return Forgotten(boot=self.standing.boot, forgotten=call.rollout_ids)
 
     def status(self) -> Status:

@@ -110,6 +110,13 @@ def test_a_schema_that_is_none_is_refused(text: str, complaint: str) -> None:
         verify("{}", Expected(text))
 
 
+def test_references_to_one_large_part_cost_no_look_at_all_of_it_each() -> None:
+    """Minutes otherwise."""
+    part = {"properties": {f"p{n}": {"type": "string", "maxLength": n} for n in range(400)}}
+    schema = {"$defs": {"part": part}, "allOf": [{"$ref": "#/$defs/part"}] * 400}
+    assert verify('{"p7": "seven"}', Expected(json.dumps(schema))).reward == 1.0
+
+
 @pytest.mark.parametrize("address", ["http://127.0.0.1:9/schema", "file:///etc/passwd", "other.json", NEWEST])
 def test_a_reference_that_leaves_the_schema_is_refused_and_never_fetched(address: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=f"`schema_str`: '{address}' leads to nothing"):

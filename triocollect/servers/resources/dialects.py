@@ -41,6 +41,7 @@ def _walk(kind: type[Validator], schema: JsonObject) -> None:
     draft = specification_with(str(kind.META_SCHEMA["$schema"]))
     whole = draft.create_resource(schema)
     waiting, seen = [(whole, Registry().resolver_with_root(whole))], set[int]()
+    checked = {id(schema)}  # with all in it: many references to one place are one look at it
     while waiting:
         resource, resolver = waiting.pop()
         part = resource.contents
@@ -54,7 +55,9 @@ def _walk(kind: type[Validator], schema: JsonObject) -> None:
                     found = resolver.lookup(reference)
                 except _LED_ASTRAY:
                     raise ValueError(f"{reference!r} leads to nothing in the schema") from None
-                _check(kind, found.contents, f"{reference!r} leads to no schema: ")
+                if id(found.contents) not in checked:
+                    _check(kind, found.contents, f"{reference!r} leads to no schema: ")
+                    checked.add(id(found.contents))
                 waiting.append((draft.create_resource(found.contents), found.resolver))
         waiting += [(inner, resolver.in_subresource(inner)) for inner in resource.subresources()]
 
