@@ -79,8 +79,19 @@ def test_a_checkpoint_with_one_damaged_file_is_passed_over_by_name(root, pattern
 def test_with_a_damaged_pointer_the_newest_whole_folder_is_used(root, harm):
     harm(root / "LATEST")
     rung = find_checkpoint(root)
-    assert [skipped.name for skipped in rung.skipped] == ["ckpt-000002" if harm is flip else "LATEST"]
-    assert rung.checkpoint.collection.continued == (FIRST if harm is flip else SECOND)
+    assert [skipped.name for skipped in rung.skipped] == ["LATEST"]
+    assert rung.checkpoint.collection.continued == SECOND
+
+
+def test_digits_of_a_digest_that_are_damaged_throw_no_checkpoint_away_and_another_digest_does(root):
+    latest = msgspec.json.decode((root / "LATEST").read_bytes(), type=Latest)
+    for wrong, continued in ((1, SECOND), (4, SECOND), (5, FIRST), (64, FIRST)):
+        digits = "".join("0" if digit != "0" else "1" for digit in latest.sha256[:wrong])
+        damaged = msgspec.structs.replace(latest, sha256=digits + latest.sha256[wrong:])
+        (root / "LATEST").write_bytes(msgspec.json.encode(damaged))
+        rung = find_checkpoint(root)
+        assert rung.checkpoint.collection.continued == continued
+    assert "collection.json is not the one that LATEST names" in rung.skipped[0].why
 
 
 @pytest.mark.parametrize(

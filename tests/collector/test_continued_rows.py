@@ -4,6 +4,7 @@ import msgspec
 import pytest
 import trio
 
+from triocollect.collector.continuing import refused_since
 from triocollect.collector.dispatch import MOST_KNOCKS, fly
 from triocollect.collector.fleet import Counts, Fleet
 from triocollect.collector.outcome import NothingRan, Refused, Success
@@ -17,6 +18,7 @@ from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
 from triocollect.metrics import RewardMean
 from triocollect.protocol.ids import EpisodeId
+from triocollect.report.run_report import Continued
 from triocollect.rows.types import parse_row
 
 ROWS = [
@@ -64,6 +66,8 @@ async def test_what_a_server_has_not_kept_starts_from_its_input_and_costs_no_row
     fleet, sent = await fly_all(tmp_path, lambda _, sent: refused if len(sent) == 1 else Success({}, 1.0))
     assert sent == [[1, next_attempt]] * 10
     assert (fleet.counts.succeeded_now, fleet.counts.failed_now, fleet.retries.sends) == (10, 0, 10)
+    told = Continued(rows=12, anew=1, work_s=9.0, calls_saved=3)
+    assert refused_since(told, fleet.counts.not_continued) == Continued(rows=2, anew=11)
 
 
 async def test_a_row_that_is_refused_again_and_again_is_given_up(tmp_path, autojump_clock):

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.reading.golden import same_as_golden
-from tests.reading.runs import outcome, publish, result, row, snapshot
+from tests.reading.runs import lines, outcome, publish, result, row, snapshot
 from triocollect.__main__ import main
 from triocollect.checkpoint.store import Store
 from triocollect.protocol.ids import EpisodeId
@@ -124,6 +124,24 @@ def test_what_a_stop_leaves_to_the_next_start_is_no_sign_of_a_death(folder, caps
         found = {fact["name"]: fact for fact in json.loads(capsys.readouterr().out)["facts"]}
         assert [name for name in verdict if name in "".join(found["pruned"]["open"])] == verdict
         assert bool(found["pruned"]["open"]) == bool(verdict)
+        assert ("but ckpt-000001: a stop leaves" in found["pruned"]["says"]) == (not verdict)
+
+
+def test_of_a_checkpoint_it_is_told_what_a_start_would_do_with_it(folder, capsys):
+    def told():
+        main(["verify", "."])
+        return capsys.readouterr().out
+
+    assert "1 row in flight can be continued" in told()
+    (folder / "ckpt/ckpt-000002/collection.json").write_bytes(b"{}")
+    assert "what LATEST names cannot be used; a start goes on from ckpt-000001" in told()
+
+
+def test_of_rows_that_have_ended_since_the_cut_nothing_is_continued(folder, capsys):
+    with (folder / "out.jsonl").open("ab") as output:
+        output.write(lines(result(3, _ng_attempt_index=2)))
+    main(["verify", "."])
+    assert "1 row in flight at the cut, 0 of them unfinished still" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ import msgspec
 import pytest
 
 from tests.reading.golden import same_as_golden
-from tests.reading.runs import snapshot
+from tests.reading.runs import publish, snapshot
 from triocollect.__main__ import main
+from triocollect.checkpoint.store import Store
 from triocollect.protocol.files import RunFile
+from triocollect.protocol.ids import EpisodeId
 from triocollect.reading.places import places
 from triocollect.reading.run_status import run_status_of
 
@@ -89,6 +91,14 @@ def test_the_checkpoint_that_a_restart_falls_back_to_is_the_one_that_is_told(fol
     said = capsys.readouterr().out
     assert "LATEST     c-000001-00000001" in said
     assert "ckpt-000002 was passed over: ckpt-000002/collection.json is not the one that LATEST names" in said
+
+
+def test_a_checkpoint_of_another_output_in_the_same_directory_is_called_that_and_is_no_damage(folder, capsys):
+    publish(Store(folder / "ckpt"), EpisodeId("5-0"), output="r2")
+    assert main(["status", "."]) == 0
+    said = capsys.readouterr().out
+    assert "LATEST     c-000002-00000002" in said
+    assert "beside     ckpt-000003: a checkpoint of another output" in said
 
 
 @pytest.mark.parametrize(

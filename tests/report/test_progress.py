@@ -144,6 +144,10 @@ def test_failures_are_told_by_class_and_repeats_by_number() -> None:
         progress.listen(failed(task, name))
     progress.listen(sent(3))
     progress.listen(RowRetried(RowKey(3, 0), EpisodeId("3-0"), "refused", 0.5))
+    assert progress.tally.eta(9.0) is None, "all that is left waits to be sent again"
+    assert progress.tally.retried == 0, "it has not been sent again"
+    progress.listen(sent(3))
+    assert progress.tally.eta(9.0) is not None
     progress.draw()
     assert "failed 3 (agent_run_error 2, timeout_exceeded 1), retried 1" in stream.getvalue()
 

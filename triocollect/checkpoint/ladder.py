@@ -119,8 +119,15 @@ def find_checkpoint(
                 Skipped(folder.name, "it was taken of another input file, or of this one before it changed")
             )
         else:
-            return Rung(whole, tuple(skipped))
+            return Rung(whole, (*skipped, *_damaged_digest(whole)))
     return Rung(None, tuple(skipped))
+
+
+def _damaged_digest(whole: Whole) -> Iterator[Skipped]:
+    if whole.damaged_digest:
+        yield Skipped(
+            LATEST, f"digits of its sha256 are damaged; it names {whole.folder.name}, which is whole"
+        )
 
 
 def collections_in(root: Path) -> Iterator[Collection]:

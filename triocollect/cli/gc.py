@@ -13,7 +13,8 @@ from triocollect.reading.sweeping import sweep
 
 ABOUT = """What a killed run may leave: folders of checkpoints that were never finished, temporaries of ours,
 and checkpoints beyond the two that are kept. What LATEST names stays, and so does every file that is not
-ours. A run does the same by itself after each checkpoint; this is for a run that does not come back."""
+ours. A run does the same by itself after each checkpoint, a stopped one when it is continued;
+this is for a run that does not come back."""
 EPILOGUE = """Examples:
   triocollect gc results/ --dry-run
   triocollect gc checkpoints/

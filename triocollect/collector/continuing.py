@@ -52,6 +52,13 @@ def continued_of(
     return msgspec.structs.replace(told, work_s=outcome.work_s, calls_again=again)
 
 
+def refused_since(told: Continued | None, refused: int) -> Continued | None:
+    """What is left of it where servers had `refused` so many of the restored rows, which then began anew."""
+    if told is None or not refused:
+        return told
+    return Continued(rows=max(0, told.rows - refused), anew=told.anew + refused)
+
+
 def calls_saved(whole: Whole, rollouts: Collection[str]) -> int | None:
     """Answered policy calls that a checkpoint keeps of these, by its model servers' records.
 

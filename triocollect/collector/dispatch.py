@@ -141,6 +141,7 @@ def _not_begun(fleet: Fleet, flight: Flight, outcome: NothingRan | Refused, clos
     """
     fleet.retries.taken_back(flight.nth)
     if isinstance(outcome, Refused):
+        fleet.counts.not_continued += 1
         _used_up(fleet, flight, outcome)
     else:
         fleet.ledger.nothing_ran(flight.row.key)

@@ -10,6 +10,7 @@ import msgspec
 import trio
 
 from triocollect.checkpoint.orders import Published, RowsEnd
+from triocollect.collector.continuing import refused_since
 from triocollect.collector.earlier import Files
 from triocollect.collector.fleet import Fleet
 from triocollect.collector.set_out import Outset
@@ -136,7 +137,7 @@ def report_of(outset: Outset, fleet: Fleet, config: OutputConfig, *, seconds: fl
         damaged=outset.damaged,
         other_servers=outset.run_file.own_servers is False,
         checkpoint=_checkpoint_of(fleet),
-        continued=fleet.continued,
+        continued=refused_since(fleet.continued, counts.not_continued),
         seconds=seconds,
         paths=_paths(outset.files),
     )

@@ -49,6 +49,7 @@ class Counts:
     rewards: RewardMean  # of all runs
     succeeded_now: int = 0
     failed_now: int = 0
+    not_continued: int = 0  # rows that were restored, refused by their servers, and began anew
     examples: dict[str, str] = field(factory=dict)  # one message for each class of this run's failures
 
 

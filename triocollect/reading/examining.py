@@ -6,19 +6,23 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import UNSET
 
 from triocollect.checkpoint.directory import read_outcomes
 from triocollect.checkpoint.ladder import read_latest
 from triocollect.checkpoint.names import COLLECTION, checkpoint_folders, folder_name
 from triocollect.checkpoint.whole import Whole, read_whole
+from triocollect.collector.earlier import read_run_file
 from triocollect.errors import DamageError, StorageError, UsageError
 from triocollect.protocol.manifests import CheckpointOutcome, Latest
 from triocollect.reading.attempts import fact_of_failures, facts_of_log
 from triocollect.reading.collector import collector_of
 from triocollect.reading.kept import facts_of_kept
 from triocollect.reading.places import Place, outputs_of
+from triocollect.reading.restart import restart_of
 from triocollect.report.verify import Checkpoint, Fact, Verified
 from triocollect.report.verify import verify as look
+from triocollect.rows.names import run_path
 
 EFFECTS: Final = "effects"
 _TRIES: Final = 3
@@ -47,7 +51,10 @@ def _verify(
     found: Sequence[Place], outputs: Sequence[Path], roots: Sequence[Path], effects: Path | None
 ) -> Verified:
     more = [fact_of_failures(output) for output in outputs]
-    examined = [_examine(root) for root in roots]
+    examined = [
+        _examine(root, [one.output for one in found if one.directory == root and one.output])
+        for root in roots
+    ]
     for root, (_, latest, whole) in zip(roots, examined, strict=True):
         more += _facts(root, latest, whole, [one.output for one in found if one.directory == root])
     return look(outputs, [one for one, _, _ in examined], effects, more)
@@ -66,7 +73,7 @@ def examine(root: Path) -> Checkpoint:
     return _examine(root)[0]
 
 
-def _examine(root: Path) -> tuple[Checkpoint, Latest | None, list[Whole]]:
+def _examine(root: Path, collected: Sequence[Path] = ()) -> tuple[Checkpoint, Latest | None, list[Whole]]:
     others, faults = checkpoint_folders(root), list[str]()
     latest, whole, first = None, list[Whole](), None
     try:
@@ -75,6 +82,8 @@ def _examine(root: Path) -> tuple[Checkpoint, Latest | None, list[Whole]]:
             others.pop(latest.sequence, None)
             first = read_whole(root / folder_name(latest.sequence), named=latest)
             whole.append(first)
+            if first.damaged_digest:
+                faults.append(f"{root}: digits of the sha256 in LATEST are damaged; what it names is whole")
     except (DamageError, StorageError) as damage:
         faults.append(f"{root}: {damage}")
     also, passed_over = list[str](), list[str]()
@@ -88,12 +97,32 @@ def _examine(root: Path) -> tuple[Checkpoint, Latest | None, list[Whole]]:
             also.append(folder.name)
             whole.append(one)
     bare = Checkpoint(
-        directory=str(root), also=tuple(also), passed_over=tuple(passed_over), faults=tuple(faults)
+        directory=str(root),
+        also=tuple(also),
+        passed_over=tuple(passed_over),
+        faults=tuple(faults),
+        goes_on_from=_instead(root, collected) if first is None else None,
     )
-    return bare if first is None else _with(bare, first, root), latest, whole
+    return bare if first is None else _with(bare, first, root, collected), latest, whole
 
 
-def _with(bare: Checkpoint, whole: Whole, root: Path) -> Checkpoint:
+def _instead(root: Path, collected: Sequence[Path]) -> str | None:
+    """What a start goes on from where LATEST's own cannot be used, if it is one output's."""
+    return restart_of(collected[0], root, owns=True).folder if len(collected) == 1 else None
+
+
+def _unfinished(whole: Whole, root: Path, collected: Sequence[Path]) -> int | None:
+    """How many of its rows the output that it is of would continue; None where that cannot be told."""
+    for output in collected:
+        run_file, _ = read_run_file(run_path(output))
+        if run_file is not None and whole.collection.output in {UNSET, run_file.run}:
+            restart = restart_of(output, root, owns=True)
+            same = restart.checkpoint_id == whole.collection.checkpoint_id
+            return len(restart.continues) if restart.known and same else None
+    return None
+
+
+def _with(bare: Checkpoint, whole: Whole, root: Path, collected: Sequence[Path]) -> Checkpoint:
     outcomes = list[CheckpointOutcome]()
     with contextlib.suppress(StorageError):  # a figure less
         outcomes, _ = read_outcomes(root)
@@ -102,6 +131,7 @@ def _with(bare: Checkpoint, whole: Whole, root: Path) -> Checkpoint:
         bare,
         checkpoint_id=whole.collection.checkpoint_id,
         continued=tuple(episode.rollout_id for episode in whole.collection.continued),
+        unfinished=_unfinished(whole, root, collected),
         restarted=len(whole.collection.restarted),
         bytes=whole.bytes,
         work_s=seconds.get(whole.collection.checkpoint_id),

@@ -58,6 +58,10 @@ def facts_of_kept(
     stopped = bool(outcomes) and outcomes[-1].published and outcomes[-1].stopped is True
     left = {folder_name(number) for number in published[-3:-2] if stopped}
     names = [one.name for one in (*found.folders, *found.rests) if one.name not in left]
+    if left_by_stop := [one.name for one in found.folders if one.name in left]:
+        says += (
+            f", but {left_by_stop[0]}: a stop leaves the third newest to the next run, or to triocollect gc"
+        )
     why = f"{root}: {', '.join(names[:NAMED])}: left by a death or not pruned; triocollect gc removes it"
     yield Fact(name="pruned", says=says, open=(why,) if names and not at_work else ())
 

@@ -34,7 +34,8 @@ class Restart(msgspec.Struct, frozen=True, kw_only=True):
     """What a restart would do. Together the rows are those in flight when it was last written down.
 
     `checkpoint_id`: what it would continue from, `folder` its place; None where there is none that is whole.
-    `passed_over`: damaged ones above it, and why. Not `known`: the rows cannot be told, for the output was
+    `passed_over`: damaged ones above it, and why; `of_others`: those above it that hold rows of outputs that
+    share the directory. Not `known`: the rows cannot be told, for the output was
     not found, or for its `faults`.
     """
 
@@ -43,6 +44,7 @@ class Restart(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_id: str | None = None
     folder: str | None = None
     passed_over: tuple[str, ...] = ()
+    of_others: tuple[str, ...] = ()
     continues: tuple[Continues, ...] = ()
     restarts: tuple[Restarts, ...] = ()
     faults: tuple[str, ...] = ()
@@ -93,7 +95,8 @@ def _told(rung: Rung, continues: tuple[Continues, ...], restarts: tuple[Restarts
     return Restart(
         checkpoint_id=None if whole is None else whole.collection.checkpoint_id,
         folder=None if whole is None else whole.folder.name,
-        passed_over=tuple(str(skipped) for skipped in rung.skipped),
+        passed_over=tuple(str(skipped) for skipped in rung.skipped if not skipped.of_another),
+        of_others=tuple(skipped.name for skipped in rung.skipped if skipped.of_another),
         continues=continues,
         restarts=restarts,
     )

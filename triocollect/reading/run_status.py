@@ -161,6 +161,7 @@ def _lines_of_directory(found: DirectoryStatus, now: datetime) -> Iterator[str]:
 
 def _lines_of(restart: Restart) -> Iterator[str]:
     yield f"  LATEST     {restart.checkpoint_id or 'no checkpoint'}"
+    yield from (f"  beside     {name}: a checkpoint of another output" for name in restart.of_others)
     yield from (f"  damaged    {skipped}" for skipped in restart.passed_over)
     yield from (f"  damaged    {fault}" for fault in restart.faults)
     if not restart.known:

@@ -30,6 +30,7 @@ class Tally:
         self.succeeded = self.failed = self.without_line = self.retried = 0
         self.failures: dict[str, int] = {}  # by class
         self.flying: dict[RowKey, float] = {}  # row -> time it was sent
+        self.waiting = set[RowKey]()  # to be sent again
         self.rewards = RewardMean(_CLUSTERS)
         self.durations = Sample()  # seconds
         self.checkpoint: CheckpointOutcome | None = None  # the last one that was published
@@ -42,6 +43,8 @@ class Tally:
         match event:
             case RowSent():
                 self.flying[event.key] = now
+                self.retried += event.key in self.waiting
+                self.waiting.discard(event.key)
             case RowSucceeded():
                 self._succeeded(event)
             case RowFailed():
@@ -51,7 +54,7 @@ class Tally:
                 self.failures[event.failure_class] = self.failures.get(event.failure_class, 0) + 1
             case RowRetried():
                 self.flying.pop(event.key, None)
-                self.retried += 1
+                self.waiting.add(event.key)
             case RowLeft():
                 # A row that was never started stays what it is: left.
                 if self._ended(event.key):
@@ -74,6 +77,7 @@ class Tally:
     def _ended(self, key: RowKey) -> bool:
         """Whether it was in flight. A row without a reply has not ended: it is continued all the same."""
         self.saved.pop(key, None)
+        self.waiting.discard(key)
         return self.flying.pop(key, None) is not None
 
     def _cut(self, event: CheckpointEnded, now: float) -> None:
@@ -112,7 +116,9 @@ class Tally:
         return 60 * self.finished / seconds if seconds > 0 else 0.0
 
     def eta(self, now: float) -> float | None:
-        """Seconds until the last row ends; None while that cannot be said."""
+        """Seconds until the last row ends; None while that cannot be said: also when all wait to be sent."""
+        if self.waiting and not self.flying and len(self.waiting) == self.queued:
+            return None
         return eta(
             queued=self.queued,
             ages=[now - sent for sent in self.flying.values()],

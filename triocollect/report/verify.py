@@ -27,18 +27,22 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """What LATEST of a checkpoint directory leads to; no id: there is no checkpoint, or it is damaged.
 
     `work_s`: seconds that its rows had behind them, None where no outcome of it is on record. `also`: other
-    checkpoints that are kept, `passed_over`: what bears the name of one and is not whole.
+    checkpoints that are kept, `passed_over`: what bears the name of one and is not whole. `unfinished`: so
+    many of the continued rows have not ended since, None where that cannot be told. `goes_on_from`: the one
+    that a start takes where LATEST's cannot be used.
     """
 
     directory: str
     checkpoint_id: str | None = None
     continued: tuple[str, ...] = ()  # rollout ids
+    unfinished: int | None = None
     restarted: int = 0
     bytes: int = 0
     work_s: float | None = None
     also: tuple[str, ...] = ()
     passed_over: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
+    goes_on_from: str | None = None
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
@@ -231,9 +235,13 @@ def _lines_of_output(one: OutputStatus) -> Iterator[str]:
 
 def _words(checkpoint: Checkpoint) -> str:
     if checkpoint.checkpoint_id is None:
+        if checkpoint.goes_on_from is not None:
+            return f"what LATEST names cannot be used; a start goes on from {checkpoint.goes_on_from}"
         return "no checkpoint that can be used" if checkpoint.faults else "no checkpoint"
     work = "" if checkpoint.work_s is None else f" with {checkpoint.work_s:.0f} s of work behind them"
+    cut, left = len(checkpoint.continued), checkpoint.unfinished
+    can = "can be continued" if left in {None, cut} else f"at the cut, {left} of them unfinished still"
     return (
-        f"{checkpoint.checkpoint_id}: {rows(len(checkpoint.continued))} in flight can be continued{work}, "
+        f"{checkpoint.checkpoint_id}: {rows(cut)} in flight {can}{work}, "
         f"{checkpoint.restarted} would start from their input; {checkpoint.bytes} bytes"
     )
