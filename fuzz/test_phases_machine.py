@@ -15,6 +15,7 @@ from triocollect.participant.operations import Refuse
 from triocollect.participant.standing import Standing
 from triocollect.protocol import messages
 from triocollect.protocol.identity import Sender
+from triocollect.protocol.refusals import Code
 
 KIND, NAME = "resources", "asked"
 CONTINUED = (messages.RestoredEpisode("z", 3, becomes=5),)
@@ -27,7 +28,7 @@ class Server(Participant[Record]):
     def __init__(self, admission):
         super().__init__(KIND, NAME, admission, Record)
         self.busy, self.used, self.fails = False, False, None
-        self.shut, self.exports = False, 0
+        self.shut, self.exports, self.installed = False, 0, set()
 
     def breaks(self, hook):
         if self.fails == hook:
@@ -52,8 +53,12 @@ class Server(Participant[Record]):
         ]
 
     async def install(self, records, becomes):
+        self.installed = set(becomes.values())
         self.breaks("install")
-        return tuple(becomes.values())
+        return tuple(self.installed)
+
+    async def discard(self, keep):
+        self.installed &= keep or set()
 
     def live(self):
         return self.busy
@@ -167,6 +172,8 @@ class Life:
         if given == [DONE] and asking.verb in {"commit", "restore"}:
             first = self.answers.setdefault(asking[:4], answers[0])
             holds(9, answers[0] == first, f"{asking} was answered with {first}, and then with {answers[0]}")
+        if given == [Code.INVALID_STATE] and asking.verb == "restore":
+            holds(10, not self.server.installed, f"{self.server.installed} stay of a restore that failed")
         if given == [DONE] and asking.verb == "restore":
             fenced = [attempt for attempt in range(7) if self.admission.refusal(EpisodeId("z", attempt))]
             holds(10, fenced == [*range(5)], f"attempt 5 goes on; refused are {fenced}")
@@ -198,6 +205,7 @@ class Life:
         refused = {name for name in "xy" if self.admission.refusal(EpisodeId(name)) is not None}
         stale = [] if reference.run is None else [Sender(reference.run, reference.epoch - 1), Sender("t", 99)]
         late = [one for one in stale if self.admission.refusal(EpisodeId("w"), sender=one) is None]
+        hints = [self.admission.refusal(EpisodeId(name)).retired_through for name in sorted(refused)]
         ends = not closed or reference.aborted or 0 < lease_ms <= (BUDGET_S + LEASE_S) * 1000
         raise_all(
             [
@@ -214,6 +222,7 @@ class Life:
                     (2, "who may run beside this collector's", late, []),
                     (16, "whose work nobody would forget", late, []),
                     (7, "who is retired and taken", reference.retired - refused, set()),
+                    (10, "what the next attempt has to be above", hints, [0] * len(refused)),
                     (10, "who is refused and was not retired", refused - reference.retired, set()),
                 )
                 if found != expected

@@ -67,10 +67,26 @@ def test_a_row_whose_answer_is_on_its_way_when_a_checkpoint_begins_is_not_in_it(
         lives_of(life, latency_ms=100, control_ms=500, tokens_per_s=2.0)
 
 
-def test_an_answer_that_was_on_its_way_at_a_cut_is_known_once_after_it():
+def test_an_answer_that_was_sent_and_not_read_at_a_cut_is_known_once_after_it():
     for nth in range(3, 13):
-        twice = (Life(signals=(Signal(Moment(at, "answers"), "TERM"),)) for at in (nth, 4))
-        lives_of(*twice, rows=1, latency_ms=500, control_ms=5)
+        unread = Life(
+            signals=(Signal(Moment(nth, "answers"), "TERM"),), faults=(Fault("peer", nth, "buffered"),)
+        )
+        again = Life(signals=(Signal(Moment(4, "answers"), "TERM"),))
+        lives_of(unread, again, rows=1)
+
+
+def test_a_row_that_brought_no_answer_waits_for_its_retire_however_long_that_takes():
+    lost = Life(faults=(Fault("run", 1, "reply lost"),))
+    for dice in (1, 2, 3):
+        lived = lives_of(lost, rows=6, control_ms=3000, standing=True, changes=1, tokens_per_s=4.0, dice=dice)
+        assert lived.lives[0].report.succeeded == 6  # so many rows allow one more send
+
+
+def test_a_stop_whose_checkpoint_always_fails_is_over_within_its_grace():
+    words = words_of("commit", STOPPED, tokens_per_s=2.0)
+    no_more = tuple(Fault("control", nth, "gateway") for nth in range(words[0], words[0] + 600))
+    lives_of(Life(signals=STOPPED.signals, faults=no_more), tokens_per_s=2.0)
 
 
 @pytest.mark.parametrize("server", SERVERS)
@@ -91,11 +107,12 @@ def test_a_server_that_falls_before_a_checkpoint_is_missed_by_it(server):
 
 
 def test_a_request_that_arrives_long_after_it_was_given_up_is_played_by_nobody():
-    for nth in (1, 2):
-        stray = Life(faults=(Fault("run", nth, "stray"),))
-        lived = lives_of(stray, tokens_per_s=2.0, standing=True)
-        assert struck(lived, "stray")
-        lives_of(stray, rows=3, concurrency=1, tokens_per_s=0.4, standing=True)  # while others are played
+    stray = Life(faults=(Fault("run", 6, "stray"),))  # so many rows allow one more send
+    assert struck(lives_of(stray, rows=6, tokens_per_s=2.0, standing=True), "stray")
+    lived = lives_of(stray, rows=14, concurrency=5, changes=1, tokens_per_s=0.25, standing=True)
+    assert [len(sends) for sends in lived.oracle.sent.values() if any(one.overtaken for _, one in sends)] == [
+        2
+    ]
 
 
 def test_what_was_restored_and_never_sent_can_be_restored_again_by_servers_that_stand():
@@ -121,6 +138,12 @@ def test_a_restore_that_fails_leaves_attempts_that_nobody_uses_again(server):
         fails = Life(falls=(Fall(Moment(nth, "controls"), server),), death=Death(Moment(nth + 6, "controls")))
         fell += len(struck(lives_of(STOPPED, fails, **SLOW_CONTROL), f"death of {server}"))
     assert fell == len(words)
+
+
+def test_a_row_whose_environment_falls_after_a_restore_is_not_played_on_what_others_restored():
+    for nth in words_of("resume", STOPPED, Life(), **SLOW_CONTROL):
+        falls = Life(falls=(Fall(Moment(nth, "controls"), "environment"),))
+        lives_of(STOPPED, falls, **SLOW_CONTROL)
 
 
 def test_a_row_that_gets_its_place_in_the_moment_of_a_checkpoint_is_not_sent_in_it():

@@ -24,7 +24,7 @@ class Cuts:
     _mixed: bool
     _holds: Holds
     _over: frozenset[Episode] = frozenset()  # answered when everybody was prepared
-    _without_reply: set[Episode] = field(factory=set)  # since it began
+    _landed: set[Episode] = field(factory=set)  # since it began
     _ended: frozenset[Episode] = frozenset()  # of these, when everybody was asked whether the cut held
     _committed: dict[str, object] = field(factory=dict)  # the process that did, by name
     _opened: list[str] = field(factory=list)  # which of them were open, or gone, when the last one did
@@ -32,18 +32,18 @@ class Cuts:
     def begins(self) -> None:
         """Another checkpoint."""
         self._over = self._ended = frozenset()
-        self._without_reply.clear()
+        self._landed.clear()
         self._committed.clear()
         self._opened.clear()
 
     def lands(self, rollout_id: str, attempt: int) -> None:
-        """A row is not in flight any more, and nobody has answered it."""
-        self._without_reply.add((rollout_id, attempt))
+        """A row is not in flight any more: it failed, or nobody has answered it."""
+        self._landed.add((rollout_id, attempt))
 
     def commits(self, scope: Iterable[dict], continued: frozenset[Episode]) -> None:
         """A commit arrives. What goes on from an earlier boundary may have come back to it."""
         named = {(one["rollout_id"], one["attempt"]) for one in scope}
-        self._without_reply -= continued
+        self._landed -= continued
         over = named & self._over
         self._holds(6, not over, f"{sorted(over)} are in the scope, and were answered before it was taken")
 
@@ -57,7 +57,7 @@ class Cuts:
                 self._committed[name] = processes[name]
                 self._opened = [one for one in self._committed if not self._stands(one, processes)]
         elif request.kind == "status":
-            self._ended = frozenset(self._without_reply)
+            self._ended = frozenset(self._landed)
 
     def _stands(self, name: str, processes: dict) -> bool:
         process = processes[name]
@@ -82,7 +82,9 @@ class Cuts:
         }
         for one in collection["continued"]:
             episode = one["rollout_id"], one["attempt"]
-            self._holds(6, episode not in self._ended, f"{episode} is continued, and had no reply any more")
+            self._holds(
+                6, episode not in self._ended, f"{episode} is continued, and was not in flight any more"
+            )
             self._check_instant(episode, kept, calm=calm)
 
     def _check_instant(self, episode: Episode, kept: dict, *, calm: bool) -> None:

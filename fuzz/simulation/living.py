@@ -25,7 +25,7 @@ from triocollect.checkpoint.signals import hear
 from triocollect.collector.run import run
 from triocollect.collector.setup import Setup
 from triocollect.errors import LockedError, StoppedError, TriocollectError, reason_of
-from triocollect.events import CheckpointEnded, CheckpointStarted, Event, Note, RowRetried, RowSent
+from triocollect.events import CheckpointEnded, CheckpointStarted, Event, Note, RowFailed, RowRetried, RowSent
 from triocollect.report.run_report import Report
 from triocollect.transport import Client
 
@@ -111,7 +111,7 @@ class Living:
                 self.oracle.checkpoint_ends(outcome, told=self.told_at is not None)
             case RowSent(key=key):
                 self.oracle.row_begins(key.task, key.rollout)
-            case RowRetried(episode=episode):
+            case RowRetried(episode=episode) | RowFailed(episode=episode):
                 self.oracle.cuts.lands(episode.rollout_id, episode.attempt)
             case Note(text=text):
                 self.oracle.notes.append(text)

@@ -19,6 +19,7 @@ INSTEAD: Final = {"fails": b'{"_ng_failure_class":"judge_invalid"}', "unwritten"
 PREFIX: Final = "/checkpoint/v1/"
 OK: Final = 200
 LATE_S: Final = 40.0
+BUFFERED_S: Final = 1.0  # an answer lies where its reader is
 AGAIN_S: Final = 3.0  # from a request to the same once more
 Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -171,6 +172,7 @@ class Network:
         is_alone = how in {"unnoticed", "gateway after", "stray"}
         exchange = _Exchange(request, Nobody() if is_alone else caller, self)
         exchange.lost, exchange.late = how == "reply lost", how == "late reply"
+        exchange.buffer = [] if how == "buffered" else None
         exchange.instead = INSTEAD.get(how or "")
         exchange.lie = _LIES.get(how or "")
         self.watch.arrives(request)
@@ -179,6 +181,7 @@ class Network:
             await trio.sleep(LATE_S)
             self.watch.strays(request)
         await host.app(exchange.scope(), exchange.receive, exchange.send)
+        await exchange.is_read()
         return exchange.whole and not exchange.is_heard_by_nobody
 
     async def _again(self, host: Host, request: Request) -> None:
@@ -195,6 +198,7 @@ class _Exchange:
     def __init__(self, request: Request, caller: Caller, network: Network):
         self.request, self.caller, self.network = request, caller, network
         self.lost = self.whole = self.late = False
+        self.buffer: list[tuple[Head | None, bytes, bool]] | None = None  # sent, and not read yet
         self.instead: bytes | None = None  # of the reply of an episode that has ended
         self.lie = None
         self._heard = False
@@ -258,8 +262,17 @@ class _Exchange:
                 await trio.sleep(LATE_S)
         head, self._head = self._head, None
         self.whole = not more
-        if not self.lost:
+        if self.buffer is not None:
+            self.buffer.append((head, body, more))
+        elif not self.lost:
             await self.caller.hear(head, body, more=more)
+
+    async def is_read(self):
+        """Have what is buffered read."""
+        if self.buffer is not None:
+            await trio.sleep(BUFFERED_S)
+            for head, body, more in self.buffer:
+                await self.caller.hear(head, body, more=more)
 
 
 _LIES = {

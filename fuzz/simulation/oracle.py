@@ -31,6 +31,7 @@ from fuzz.simulation.promised import Promised
 from fuzz.simulation.reading import (
     answered_in,
     code_of,
+    episodes_in,
     identity_of,
     json_lines,
     kept_by,
@@ -234,7 +235,7 @@ class Oracle:
             self.holds(2, not late, f"{request.body!r} was played after a later attempt was sent")
             if code_of(request) == "stale_attempt":
                 _rollout_id, attempt = identity_of(json.loads(request.body))
-                through = json.loads(request.reply)["error"]["retired_through"]
+                through = json.loads(request.reply)["error"].get("retired_through", -1)
                 self.holds(10, through >= attempt, f"{request.reply!r} to attempt {attempt}")
         elif request.status == OK and request.door == "control":
             self._control_answers(request)
@@ -248,11 +249,21 @@ class Oracle:
 
     def _control_answers(self, request: Request):
         self.cuts.answers(request, self._answered, self.servers.processes)
+        if request.kind in {"retire", "restore"}:
+            self._check_freed(request)
         self.operations.answers(request)
         if request.kind == "retire":
             self.retired.succeeds(request)
         elif request.kind == "restore" and request.host == "environment":
             self.installs.succeeds(json.loads(request.body)["scope"])
+
+    def _check_freed(self, request: Request):
+        """16: nothing is left of attempts that are retired, or that a restore has put another in place of."""
+        hooks, call = self.servers.participants[request.host.replace("-", "_")], json.loads(request.body)
+        through = {one["rollout_id"]: one["attempt"] for one in call.get("episodes", ())}
+        through |= {one["rollout_id"]: one["becomes"] - 1 for one in call.get("scope", ())}
+        left = {one for one in episodes_in(hooks) if one.attempt <= through.get(one.rollout_id, -1)}
+        self.holds(16, not left, f"{request.host} keeps {left} after {request.kind}")
 
     def changes(self, owner: str, operation: str, what: object):
         """A file or a folder, by a process of that name."""

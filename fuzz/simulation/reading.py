@@ -29,6 +29,20 @@ def kept_by(hooks, rollout_ids):
     return kept
 
 
+def episodes_in(hooks):
+    """Of whom a participant keeps anything but a mark."""
+    match hooks.kind:
+        case "environment":
+            kept = hooks.under_way
+        case "model":
+            kept = hooks.ledger._rows  # noqa: SLF001
+        case "agent":
+            kept = hooks._sessions  # noqa: SLF001
+        case _:
+            kept = [session.episode for session in hooks._sessions]  # noqa: SLF001
+    return {*kept, *hooks.restored}
+
+
 def records_in(place: Path):
     """The records of one participant in a checkpoint, by episode."""
     manifest = json.loads((place / "manifest.json").read_bytes())

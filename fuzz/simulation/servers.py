@@ -158,7 +158,7 @@ class Servers:
     @property
     def participants(self):
         """What each that takes part keeps, by name."""
-        return {name: process.hooks for name, process in self.processes.items() if process.hooks}
+        return {name: process.hooks for name, process in self.processes.items() if process.hooks is not None}
 
 
 @functools.cache

@@ -15,6 +15,7 @@ How = Literal[
     "unnoticed",  # the connection breaks, and the server carries it out and never learns of that
     "late",  # it is long on its way; its caller may have gone meanwhile
     "late reply",  # its answer is
+    "buffered",  # its answer is sent, and read some time later
     "stray",  # the connection breaks at once, and it is carried out long afterwards
     "twice",  # it arrives once more, some time later
     "hangs",  # nobody hears it, and the connection stays
