@@ -45,14 +45,14 @@ _AT_THE_START: Final = 0.15
 def drawn(dice: random.Random) -> Story:
     """One. Most lives have one trouble at most: what everything happens to shows little."""
     story = Story(
-        rows=dice.choices((1, 2, 3), (6, 3, 1))[0],
+        rows=dice.choices((1, 2, 3), (14, 5, 1))[0],
         concurrency=dice.choice((256, 256, 2, 1)),
-        tokens_per_s=dice.choice((None, None, None, 10.0)),
-        latency_ms=dice.choice((0, 0, 20, 500)),
-        control_ms=dice.choice((0, 0, 5, 100)),
+        tokens_per_s=dice.choices((None, 10.0), (5, 1))[0],
+        latency_ms=dice.choices((0, 20, 500), (6, 1, 1))[0],
+        control_ms=dice.choices((0, 5, 100), (6, 1, 1))[0],
         mixed=dice.random() < 0.15,
         standing=dice.random() < 0.3,
-        changes=dice.choices((1, 2), (3, 1))[0],
+        changes=dice.choices((1, 2), (7, 1))[0],
         dice=dice.randrange(1 << 16),
     )
     lives = [_life(dice, story, nth) for nth in range(dice.choices((1, 2, 3), (14, 5, 1))[0])]
@@ -77,7 +77,7 @@ def _life(dice: random.Random, story: Story, nth: int) -> Life:
         death=_death(dice, story) if end == "death" else None,
         leap=_moment(dice, story) if dice.random() < 0.05 else None,
         slow_ms=dice.choices((0, 300, 5000), (16, 2, 1))[0],
-        every_s=dice.choice((None, None, None, 1.0)),
+        every_s=dice.choices((None, 1.0), (9, 1))[0],
         harm=dice.choice(DAMAGED) if later and dice.random() < 0.2 else None,
         concurrency=dice.choice((None, None, 1, 2)),
         fresh=later and dice.random() < 0.15,

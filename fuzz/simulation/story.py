@@ -114,7 +114,7 @@ class Life(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def is_disturbed(self) -> bool:
         """Whether something happens to it that no collector can help."""
-        return bool(self.faults or self.falls or self.breaks or self.disk)
+        return bool(self.faults or self.falls or self.breaks or self.disk or self.leap)
 
     @property
     def planned(self) -> int:
