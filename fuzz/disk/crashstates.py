@@ -9,12 +9,8 @@ import itertools
 import logging
 import math
 import random
-import re
-import shutil
-import tempfile
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -25,6 +21,7 @@ from fuzz.disk.bench import Bench
 from fuzz.disk.cuts import Cuts, State
 from fuzz.disk.demands import OUTPUT, Facts, Seen, broken, copied, look, of_end
 from fuzz.disk.lives import a_story, record
+from fuzz.disk.places import memory_folder, named
 from fuzz.disk.start import Started, start
 from fuzz.disk.storage import Disk, Fact, Recorder
 from fuzz.invariants import BrokenError
@@ -35,10 +32,8 @@ from fuzz.tally import Tally
 from triocollect.config.settings import Config
 from triocollect.errors import TriocollectError
 
-MEMORY: Final = Path("/dev/shm")
 MOST_COMPLAINTS: Final = 3  # of one invariant in one story
 ENOUGH: Final = 1000  # complaints, of any kind: the story is not worth more
-_NAME: Final = re.compile(r"[0-9a-f]{64}|[0-9]{6}")  # what differs from run to run in a call
 
 
 def explore(options: Options, tally: Tally) -> None:
@@ -93,11 +88,8 @@ class Cutting:
                 )
 
     def _live(self, story: Story, begin: _Survivor | None) -> list[_Survivor]:
-        root = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
-        try:
-            return self._cut(World(root, story), begin)
-        finally:
-            shutil.rmtree(root)
+        with memory_folder() as root:
+            return self._cut(World(root / "world", story), begin)
 
     def _cut(self, world: World, begin: _Survivor | None) -> list[_Survivor]:
         bench, facts = Bench(world.folder), Facts()
@@ -156,7 +148,7 @@ class Cutting:
         self.tally.explored += 1
         kind = f"cut that takes {'names' if 'names' in state.lost else 'bytes' if state.lost else 'nothing'}"
         scenario = f"{state.lost}:{self.seed}:{state.digest.hex()}"
-        self.tally.fault(kind, _NAME.sub("*", told), scenario, seen.outcome)
+        self.tally.fault(kind, named(told), scenario, seen.outcome)
 
     def _complain(self, number: int, what: str, where: str) -> None:
         """Who does not survive a death breaks what that broke, and 15."""

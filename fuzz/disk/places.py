@@ -86,7 +86,7 @@ def named(call: str) -> str:
 @contextlib.contextmanager
 def bases(scenarios: Sequence[Scenario] = SCENARIOS) -> Iterator[dict[str, Path]]:
     """Folders as the lives before each of these scenarios left them."""
-    with _folder() as root:
+    with memory_folder() as root:
         made = {}
         for number, scenario in enumerate(scenarios):
             world = World(root / str(number), scenario.story(*scenario.before))
@@ -99,7 +99,7 @@ def bases(scenarios: Sequence[Scenario] = SCENARIOS) -> Iterator[dict[str, Path]
 @contextlib.contextmanager
 def scene(scenario: Scenario, base: Path) -> Iterator[World]:
     """A world of one's own in which the scenario's life is the next; only attempts are remembered."""
-    with _folder() as root:
+    with memory_folder() as root:
         world = World(root / "world", scenario.story(scenario.life, dice=2))
         shutil.rmtree(world.folder)
         shutil.copytree(base / "folder", world.folder)
@@ -124,7 +124,8 @@ def calls_of(scenario: Scenario, base: Path, *, reading: bool = False) -> list[s
 
 
 @contextlib.contextmanager
-def _folder() -> Iterator[Path]:
+def memory_folder() -> Iterator[Path]:
+    """One for a while, in memory where there is a file system for that."""
     root = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
     try:
         yield root
