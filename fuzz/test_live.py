@@ -47,7 +47,9 @@ STORIES = {
     "deaths in a checkpoint and a restore": story(
         [USR1, Strike("checkpoint", 0.5, "KILL")], [Strike("start", 0.9, "KILL")], [TERM], mix="mixed", rows=4
     ),
-    "deaths at a file": story([Strike("publish", 4, "KILL"), USR1], [Strike("names", 6, "KILL")]),
+    "deaths at a file": story(
+        [Strike("start", 0, "HUP")], [Strike("publish", 4, "KILL"), USR1], [Strike("names", 6, "KILL")]
+    ),
     "deaths of servers": story(
         [USR1, Strike("effects", 1, "KILL", "agent")], [Strike("effects", 1, "KILL", "all")]
     ),

@@ -26,6 +26,7 @@ ACK_FD: Final = 3
 LISTENER_FD: Final = 3  # of a server
 _APART: Final = 512  # from every descriptor that a process has when it is born
 IGNORED: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+KEPT: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 LEAST_LEASE_S: Final = 1.0  # so that a lease is as long as twice what a checkpoint may take
 _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 15, 36
 _libc: Final = ctypes.CDLL(None, use_errno=True)
@@ -34,6 +35,8 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 def become(words: Sequence[str], fds: list[int]) -> NoReturn:
     """Be the command as a user starts it."""
     _take(fds)
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, KEPT)
     os.execv(sys.executable, [sys.executable, *words])
 
 
@@ -85,6 +88,7 @@ def _stand_by(orders: socket.socket, hit: str) -> NoReturn:
     """Fork servers until the command has ended."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, KEPT)
     for fd in (1, 2):
         os.close(fd)
     call(b"stand-by")

@@ -15,7 +15,7 @@ from attrs import define, field
 from fuzz.account import Life as Seen
 from fuzz.account import Witness
 from fuzz.invariants import holds
-from fuzz.live.living import STOPS, Lived, Living
+from fuzz.live.living import SLACK_S, STOPS, Lived, Living
 from fuzz.live.processes import Zygote
 from fuzz.live.serving import Servers
 from fuzz.live.story import MIXES, Life, Story
@@ -70,6 +70,10 @@ class Stage:
                         seen = witness.look(one.judged_by, one.acknowledged, anew=story.alone)
                         lived.append(one)
                         check_end(one, life, seen, rows, alone=story.alone)
+                        check_told(before, one, rows)
+                        if story.standing and story.is_quick:
+                            closed = await servers.opened(story.lease_s + SLACK_S)
+                            holds(8, not closed, f"nobody commands {closed}, and no lease opens them")
                         if not life.strikes and not story.standing and not story.is_quick:
                             check_continued(before, seen, one.words)
                         if not life.strikes and seen.finished >= rows:
@@ -133,6 +137,16 @@ def check_end(one: Lived, life: Life, seen: Seen, rows: AbstractSet[str], *, alo
     if one.code == 0:
         left = rows - seen.finished - {line.rollout_id for line in seen.failures}
         holds(15, not left, f"exit code 0, and {sorted(left)} are left: {one.words}")
+
+
+def check_told(before: Seen, one: Lived, rows: AbstractSet[str]) -> None:
+    """Whether a run that was told to stop before its first row has heard it."""
+    told = any(
+        each.phase == "start" and each.strike.what in STOPS and each.strike.whom in {"collector", "all"}
+        for each in one.struck
+    )
+    deaf = told and one.code == 0 and before.finished < rows
+    holds(14, not deaf, f"told to stop before the first row it went on to the end: {one.words}")
 
 
 def check_continued(before: Seen, seen: Seen, words: str) -> None:

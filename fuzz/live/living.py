@@ -16,7 +16,7 @@ from fuzz.live.story import Life, Story, Strike
 from fuzz.live.watching import Pace, Watch
 from fuzz.live.zygote import Birth
 
-PATIENCE_S: Final = 180.0  # of a life; the machine may be busy
+PATIENCE_S: Final = 120.0  # of a life; the machine may be busy
 SLACK_S: Final = 20.0  # beyond the grace
 ORPHANS_S: Final = 20.0
 STOPS: Final = frozenset({"TERM", "INT", "HUP"})
@@ -79,6 +79,7 @@ class Living:
                         ended = trio.current_time()
                         nursery.cancel_scope.cancel()
                     left = await orphans(process)
+                    end(process.pid)  # or they hold what is read
         finally:
             with trio.CancelScope(shield=True):
                 end(process.pid)

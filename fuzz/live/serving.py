@@ -77,6 +77,16 @@ class Servers:
         while await self.phase("agent") == "open":  # noqa: ASYNC110  # it is another process that is asked
             await trio.sleep(LOOK_S)
 
+    async def opened(self, within_s: float) -> list[str]:
+        """Wait until all have opened by themselves; those that have not."""
+        closed = [name for name in self._names if name != "inference"]
+        with trio.move_on_after(within_s):
+            for name in list(closed):
+                while await self.phase(name) != "open":  # noqa: ASYNC110  # it is another process that is asked
+                    await trio.sleep(LOOK_S)
+                closed.remove(name)
+        return closed
+
     async def phase(self, name: str) -> str:
         """Where it stands, in its own words; open where it does not answer."""
         headers = {"Authorization": f"Bearer {TOKEN}"}

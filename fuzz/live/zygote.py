@@ -103,6 +103,8 @@ def main() -> int:
     for name in PRELOADED:
         importlib.import_module(name)
     gc.freeze()
+    signal.pthread_sigmask(signal.SIG_BLOCK, born.KEPT)  # as the command's first lines do
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     fd = int(sys.argv[1])
     with socket.socket(fileno=fd) as sock:
         if (asked := wait_for_orders(sock)) is None:
