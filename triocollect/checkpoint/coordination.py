@@ -179,15 +179,14 @@ class Coordination:
             raise CheckpointError(f"{len(episodes)} rows are not retired after {RETIRE_PATIENCE_S:g} s")
 
     async def goodbye(self, rollout_ids: Sequence[str]) -> None:
-        """The run has ended: refusals and left-overs of these rollouts go. Raises CheckpointError."""
+        """The run has ended: refusals and left-overs of these rollouts go. Raises ControlError.
+
+        The caller's scope is the only deadline.
+        """
         for start in range(0, len(rollout_ids) or 1, MOST_AT_ONCE):
             some = tuple(rollout_ids[start : start + MOST_AT_ONCE])
             is_last = start + MOST_AT_ONCE >= len(rollout_ids)
-            call = Forget(**self._next(), rollout_ids=some, goodbye=is_last)
-            with trio.move_on_after(RETIRE_PATIENCE_S) as patience:
-                await self._forget(call)
-            if patience.cancelled_caught:
-                raise CheckpointError(f"rollouts are not forgotten after {RETIRE_PATIENCE_S:g} s")
+            await self._forget(Forget(**self._next(), rollout_ids=some, goodbye=is_last))
 
     async def leave(self) -> None:
         """The run ends without a checkpoint that covers it: open everybody and say goodbye, within 2 s.

@@ -7,7 +7,7 @@ import httpx
 import msgspec
 import trio
 
-from triocollect.checkpoint.line import ControlClient, Line, StrangeError, UnansweredError
+from triocollect.checkpoint.line import ControlClient, Line, StrangeError, UnansweredError, is_passing
 from triocollect.checkpoint.participants import Participant
 from triocollect.errors import ControlError, UsageError
 from triocollect.protocol.messages import MOST_COUNTED, VERSION, Capabilities, Kind, Status
@@ -139,12 +139,14 @@ async def _ask(client: ControlClient, url: str, patience_s: float) -> Found | No
     Raises ControlError, _UntrustingError, and TooSlowError, from what kept it from answering where that is
     known.
     """
-    kept: UnansweredError | None = None
+    kept: ControlError | None = None
     with trio.move_on_after(patience_s):
         while True:
             try:
                 return await _answer(client, url)
-            except UnansweredError as error:
+            except (UnansweredError, StrangeError) as error:
+                if not is_passing(error):
+                    raise
                 kept = error
                 await trio.sleep(_AGAIN_S)
     raise trio.TooSlowError from kept

@@ -58,6 +58,7 @@ class UnderControl:
             await self._end_log()
         except BaseException:
             self.log.close()
+            await self.crew.coordination.leave()
             raise
         return ended[0]
 
@@ -73,11 +74,15 @@ class UnderControl:
 
     async def _say_goodbye(self) -> None:
         """Refusals and left-overs of finished rollouts go; who is not reached keeps them until it ends."""
+        fault = f"there was no answer within {_LAST_WORDS_S:g} s"
         with trio.move_on_after(_LAST_WORDS_S):
             try:
                 await self.crew.coordination.goodbye(self.watch.finished())
             except CheckpointError as error:
-                self.crew.listener(Note(f"not every server has heard of the run's end: {error}", "warning"))
+                fault = str(error)
+            else:
+                return
+        self.crew.listener(Note(f"not every server has heard of the run's end: {fault}", "warning"))
 
     async def _end_log(self) -> None:
         """The rows are written, so a full disk takes nothing away here: the log then has no clean end."""

@@ -94,6 +94,7 @@ async def examine(
                 findings.append(await _tried(peer, promise, findings))
                 terms.tell(findings[-1])
     finally:
+        left = f"it did not take the goodbye within {GOODBYE_S:g} s"
         with anyio.move_on_after(GOODBYE_S, shield=True):  # nobody else knows what it was left with
             left = await _goodbye(peer)
         left = "; ".join(filter(None, (left, _removed(peer))))

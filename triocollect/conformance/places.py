@@ -1,6 +1,7 @@
 """Where participants are: at a URL, or an application in this process."""
 
 import shlex
+import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
@@ -18,6 +19,7 @@ from triocollect.transport import Transport
 
 RESTART_S: Final = 300.0  # for the command, and until another process answers
 AGAIN_S: Final = 0.1
+_MOST_WORDS: Final = 2000  # bytes of what a command that failed said
 MOST_REPLY_BYTES: Final = 64 << 20
 _IN_PROCESS: Final = "http://in-process"
 
@@ -70,13 +72,15 @@ async def _run_restart(client: httpx.AsyncClient, url: str, token: str, command:
 
 
 async def _run(command: Sequence[str], said: str) -> None:
-    try:
-        ended = await anyio.run_process(command, check=False)
-    except OSError as error:
-        raise UntriedError(f"{said}: {error.strerror}") from None
-    if ended.returncode:
-        words = ended.stderr.decode(errors="replace").strip()
-        raise UntriedError(f"{said} ended with {ended.returncode}: {words}")
+    with tempfile.TemporaryFile() as words:  # not a pipe: a server that stays would hold its other end
+        try:
+            ended = await anyio.run_process(command, check=False, stdout=words, stderr=words)
+        except OSError as error:
+            raise UntriedError(f"{said}: {error.strerror}") from None
+        if ended.returncode:
+            words.seek(0)
+            told = words.read(_MOST_WORDS).decode(errors="replace").strip()
+            raise UntriedError(f"{said} ended with {ended.returncode}: {told}")
 
 
 async def _boot(client: httpx.AsyncClient, url: str, token: str) -> str | None:

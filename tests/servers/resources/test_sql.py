@@ -223,6 +223,13 @@ def test_transactions_nest_as_those_of_sqlite(database) -> None:
     assert "savepoints" in execute(deep, "SAVEPOINT s").output["error"]
 
 
+@pytest.mark.parametrize("size", ["NULL", "'3'", "2.5", "-4", "x'32'", "'4 and more'", "'none'", "0"])
+def test_a_random_blob_is_as_long_as_sqlite_makes_it(database, size: str) -> None:
+    asked = f"SELECT length(randomblob({size}))"
+    with contextlib.closing(sqlite3.connect(":memory:")) as real:
+        assert rows(database, asked) == [list(real.execute(asked).fetchone())]
+
+
 def test_random_numbers_go_on_where_they_were(database) -> None:
     asked = "SELECT random(), randomblob(9), random()"
     once = execute(database, asked)

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import re
 import sqlite3
 import time
 from collections.abc import Callable
@@ -25,6 +26,8 @@ MOST_STEPS: Final = 2_000_000  # of SQLite's virtual machine: some hundredths of
 MOST_S: Final = 2.0  # of processor time, far beyond that: only for statements whose every step takes long
 _STEPS_AT_ONCE: Final = 100
 _WORD_BYTES: Final = 8
+_WHOLE: Final = re.compile(r"\s*[+-]?\d+")
+_MOST_DIGITS: Final = 9
 
 _LIMITS: Final = {
     sqlite3.SQLITE_LIMIT_LENGTH: MOST_BYTES,
@@ -169,8 +172,8 @@ class Statements:
     def _random(self) -> int:
         return int.from_bytes(self._drawn().to_bytes(_WORD_BYTES, "big"), "big", signed=True)
 
-    def _randomblob(self, size: int) -> bytes:
-        size = min(max(size, 1), MOST_BYTES)
+    def _randomblob(self, asked: float | str | bytes | None) -> bytes:
+        size = min(max(_whole(asked), 1), MOST_BYTES)
         words = (self._drawn().to_bytes(_WORD_BYTES, "big") for _ in range(-(-size // _WORD_BYTES)))
         return b"".join(words)[:size]
 
@@ -200,6 +203,15 @@ class Statements:
         else:
             return sqlite3.SQLITE_OK
         return sqlite3.SQLITE_DENY
+
+
+def _whole(value: float | str | bytes | None) -> int:
+    """As SQLite takes any value for a whole number: what a text begins with, a fraction cut off."""
+    if isinstance(value, int | float):
+        return int(min(max(value, -MOST_BYTES), MOST_BYTES))
+    text = value.decode(errors="replace") if isinstance(value, bytes) else value or ""
+    found = _WHOLE.match(text)
+    return 0 if found is None else int(found[0][:_MOST_DIGITS])
 
 
 def _shown(cursor: sqlite3.Cursor) -> JsonObject | None:
