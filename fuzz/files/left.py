@@ -134,7 +134,9 @@ def _begin_log(outset: Outset, directory: Directory, store: Store, found: Inheri
         start=history.start,
         output=outset.run_file.run,
     )
-    return start_dispatched(directory.path / DISPATCHED, header, history.attempts(), history.answered)
+    return start_dispatched(
+        directory.path / DISPATCHED, header, history.attempts(), history.answered, history.senders
+    )
 
 
 @frozen

@@ -51,6 +51,13 @@ def test_what_finished_in_another_output_may_have_been_sent_up_to_what_was_reser
     assert read(path).beside("yours").start == 0, "nobody knows whose it is"
 
 
+def test_after_a_clean_end_another_output_starts_right_above_what_was_used(path):
+    log = start_dispatched(path, msgspec.structs.replace(HEADER, output="mine"), {"0-0": 2}, boot=HERE)
+    log.append([EpisodeId("0-0", 3), EpisodeId("1-0")])
+    log.end()
+    assert read(path).beside("yours").start == 4
+
+
 def test_a_killed_process_loses_no_line(path):
     log = start(path, {"0-0": 2})
     log.append([EpisodeId("1-0")])

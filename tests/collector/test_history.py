@@ -7,8 +7,10 @@ import pytest
 
 from triocollect.checkpoint.directory import DISPATCHED
 from triocollect.checkpoint.dispatch_log import start_dispatched
+from triocollect.checkpoint.plan import plan
 from triocollect.checkpoint.sent import read_dispatched
 from triocollect.collector.afresh import keep_attempts
+from triocollect.collector.continuing import continued_of
 from triocollect.collector.earlier import Files
 from triocollect.collector.history import history_of
 from triocollect.collector.resume import Survey
@@ -16,9 +18,10 @@ from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.protocol.manifests import DispatchHeader
 from triocollect.records.output import scan_output
 from triocollect.records.sidecar import scan_sidecar
+from triocollect.report.run_report import Continued
 from triocollect.rows.types import Row
 
-MINE, NEXT = (DispatchHeader("4f2c", 1, 0, reserved=0, output=output) for output in ("mine", "next"))
+NEXT = DispatchHeader("4f2c", 1, 0, reserved=0, output="next")
 
 
 class Folder:
@@ -33,11 +36,14 @@ class Folder:
     def done(self, *rows):
         self.write(self.files.output, *(record(task, attempt) for task, attempt in rows))
 
-    def begin(self, rows, *, most=3):
+    def begin(self, rows, *, most=3, output="mine"):
         """The start of a run with these rows: what it knows, and the log that it goes on with."""
         survey = Survey(scan_output(self.files.output), scan_sidecar(self.files.failures), most)
-        history = history_of(map(row, rows), survey, read_dispatched(self.log), [])
-        return history, start_dispatched(self.log, MINE, history.attempts(), history.answered)
+        sent = read_dispatched(self.log)
+        senders = sent.of_others(output)
+        history = history_of(map(row, rows), survey, sent.beside(output), [], senders)
+        header = DispatchHeader("4f2c", 1, 0, reserved=0, output=output)
+        return history, start_dispatched(self.log, header, history.attempts(), history.answered, senders)
 
 
 def record(task, attempt, **more):
@@ -92,6 +98,24 @@ def test_what_was_answered_and_written_nowhere_is_told_on_from_run_to_run(folder
         history, log = folder.begin(range(1))
         log.close()
         assert history.tried["0-0"].replied == history.tried["0-0"].highest == 0
+
+
+def test_a_run_tells_its_own_rows_from_those_of_another_output_under_the_same_names(folder):
+    _, log = folder.begin(range(3), output="mine")
+    log.append([EpisodeId("0-0", 0), EpisodeId("1-0", 0)])
+    log.close()
+    theirs, log = folder.begin(range(3), output="theirs")
+    begun = plan([], theirs.tried, floor=theirs.floor, start=theirs.start)
+    assert set(begun.to_retire) == begun.of_others == {RowKey(0, 0), RowKey(1, 0)}, "stopped, and not its own"
+    assert continued_of(folder.root, None, begun, 0) is None
+    log.append([EpisodeId("1-0", theirs.start), EpisodeId("2-0", theirs.start)])
+    log.close()
+    for output, own in (("mine", {RowKey(0, 0)}), ("theirs", {RowKey(1, 0), RowKey(2, 0)})):
+        history, log = folder.begin(range(3), output=output)
+        log.close()
+        begun = plan([], history.tried, floor=history.floor, start=history.start)
+        assert set(begun.to_retire) - begun.of_others == own
+        assert continued_of(folder.root, None, begun, 0) == Continued(rows=0, anew=len(own))
 
 
 def test_a_fresh_run_counts_on_from_rows_that_nobody_can_name_any_more(folder):

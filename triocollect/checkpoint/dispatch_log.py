@@ -24,6 +24,7 @@ from triocollect.protocol.manifests import Dispatched, DispatchHeader
 _AHEAD: Final = 4  # reserved beyond what a run starts with: enough for its retries
 _COPY_BYTES: Final = 1 << 20
 _NONE: Final[Mapping[str, int]] = MappingProxyType({})
+_NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class DispatchLog:
@@ -34,6 +35,7 @@ class DispatchLog:
         self.path: Final = path
         self._file = file
         self._header = header
+        self._used = header.reserved - _AHEAD - 1  # the highest attempt of all, so far
         self._swapping: Final = threading.Lock()  # a file is not closed while it is synced
         self._closed = False
 
@@ -56,6 +58,7 @@ class DispatchLog:
         for episode in episodes:
             if episode.attempt > self._header.reserved:
                 self.reserve(episode.attempt)
+            self._used = max(self._used, episode.attempt)
             lines.append(_encoded(episode.rollout_id, episode.attempt))
         if lines:
             self._file.append(b"".join(lines))
@@ -78,9 +81,12 @@ class DispatchLog:
                 self._file.sync()
 
     def end(self) -> None:
-        """The run has ended and all is said: the next one, on whatever machine, can trust every line."""
+        """The run has ended and all is said: the next one, on whatever machine, can trust every line.
+
+        Nothing that was reserved and not used is: another output goes on right above what was.
+        """
         try:
-            self._rewrite(msgspec.structs.replace(self._header, boot=None))
+            self._rewrite(msgspec.structs.replace(self._header, boot=None, reserved=max(self._used, 0)))
         finally:
             self.close()
 
@@ -122,17 +128,19 @@ class DispatchLog:
             self._file = new
 
 
-def start_dispatched(
+def start_dispatched(  # noqa: PLR0913  # what a log begins with, each a mapping by rollout
     path: Path,
     header: DispatchHeader,
     attempts: Mapping[str, int],
     answered: Mapping[str, int] = _NONE,
+    senders: Mapping[str, str] = _NOBODY,
     *,
     boot: str | None = None,
 ) -> DispatchLog:
     """Replace the log by one that goes on from here. Raises StorageError; the old one stands then.
 
-    `attempts`: the highest of every unfinished rollout, of all files and runs; `answered`: see `Sent`. Of
+    `attempts`: the highest of every unfinished rollout, of all files and runs; `answered`: see `Sent`,
+    `senders`: other outputs that have sent them. Of
     `header` count run, epoch, sequence, output, floor and start (those of `Sent`); the rest follows.
     """
     highest = max(header.floor, header.start, max(attempts.values(), default=-1) + 1)
@@ -143,7 +151,8 @@ def start_dispatched(
     try:
         draft.write(msgspec.json.encode(header) + b"\n")
         for rollout_id, attempt in attempts.items():
-            draft.write(_encoded(rollout_id, attempt, answered=answered.get(rollout_id) == attempt))
+            ended, sender = answered.get(rollout_id) == attempt, senders.get(rollout_id)
+            draft.write(_encoded(rollout_id, attempt, answered=ended, output=sender))
         for rollout_id, attempt in answered.items():
             if attempts.get(rollout_id) != attempt:
                 draft.write(_encoded(rollout_id, attempt, answered=True))
@@ -154,8 +163,8 @@ def start_dispatched(
     return DispatchLog(path, AppendFile(path, mode=MODE), header)
 
 
-def _encoded(rollout_id: str, attempt: int, *, answered: bool = False) -> bytes:
-    return msgspec.json.encode(Dispatched(rollout_id, attempt, answered)) + b"\n"
+def _encoded(rollout_id: str, attempt: int, *, answered: bool = False, output: str | None = None) -> bytes:
+    return msgspec.json.encode(Dispatched(rollout_id, attempt, answered, output)) + b"\n"
 
 
 def _copy_lines(path: Path, draft: Draft) -> None:

@@ -18,21 +18,27 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     `highest` is the highest attempt that output, sidecar, dispatch log or any checkpoint names; `sent` the
     highest of the dispatch log; `replied` the highest that was answered: by the sidecar (what was given up
     there, `agent_request_failed`, was not), or by the dispatch log where no other file says so, for its
-    environment asked that nothing be written or a fresh run has forgotten the file.
+    environment asked that nothing be written or a fresh run has forgotten the file. Not `ours`: the highest
+    was sent by another output that shares the directory.
     """
 
     key: RowKey
     highest: int
     sent: int | None = None
     replied: int | None = None
+    ours: bool = True
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """`continued` is to be restored, `left_out` is not and why, `to_retire` may be running still."""
+    """`continued` is to be restored, `left_out` is not and why, `to_retire` may be running still.
+
+    `of_others`: those of the last that another output has sent, under a name that this one's row has too.
+    """
 
     continued: dict[RowKey, RestoredEpisode]
     left_out: dict[EpisodeId, str]
     to_retire: dict[RowKey, EpisodeId]
+    of_others: frozenset[RowKey] = frozenset()
 
     @property
     def becoming(self) -> dict[RowKey, EpisodeId]:
@@ -67,7 +73,8 @@ def plan(
         for rollout_id, row in tried.items()
         if (last := max(_or_none(row.sent), floor - 1)) > _or_none(row.replied)
     }
-    return Plan(restored, left_out, to_retire)
+    of_others = frozenset(row.key for row in tried.values() if row.key in to_retire and not row.ours)
+    return Plan(restored, left_out, to_retire, of_others)
 
 
 def left_out_of_the_cut(restarted: Iterable[Restarted], tried: Mapping[str, Tried]) -> list[str]:

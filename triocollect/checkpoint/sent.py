@@ -21,6 +21,7 @@ from triocollect.records.lines import Line, Lines
 _MOST_LINE_BYTES: Final = 1 << 20
 _MOST_HEADER_BYTES: Final = 1 << 16
 _NONE: Final[Mapping[str, int]] = MappingProxyType({})
+_NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 
 _header: Final = msgspec.json.Decoder(DispatchHeader)
 _line: Final = msgspec.json.Decoder(Dispatched)
@@ -46,6 +47,7 @@ class Sent:
     faults: tuple[str, ...] = ()
     answered: Mapping[str, int] = _NONE
     start: int = field(default=Factory(lambda self: self.floor, takes_self=True))
+    senders: Mapping[str, str] = _NOBODY  # the output whose the highest attempt is, where not the header's
 
     def next_attempt(self, rollout_id: str, shown: int = -1) -> int:
         """The attempt to go on as; `shown`: the rollout's highest in the other files."""
@@ -61,6 +63,15 @@ class Sent:
         if self.header is None or self.header.output in {None, output}:
             return self
         return evolve(self, start=max(self.start, self.header.reserved + 1))
+
+    def of_others(self, output: str) -> dict[str, str]:
+        """The rollouts whose highest attempt another output has sent, and which."""
+        writer = None if self.header is None else self.header.output
+        named = self.senders if writer in {None, output} else self.attempts
+        senders = ((rollout_id, self.senders.get(rollout_id, writer)) for rollout_id in named)
+        return {
+            rollout_id: sender for rollout_id, sender in senders if sender is not None and sender != output
+        }
 
 
 NOTHING_SENT: Final = Sent(None, {}, 0, complete=False)
@@ -106,6 +117,7 @@ class _Scan:
     def __init__(self, path: Path, keep: Callable[[str], bool]) -> None:
         self.attempts: Final[dict[str, int]] = {}
         self._answered: Final[dict[str, int]] = {}
+        self._senders: Final[dict[str, str]] = {}
         self._keep: Final = keep
         self._header: DispatchHeader | None = None
         self._damaged: Final = Findings(path)
@@ -129,6 +141,10 @@ class _Scan:
 
     def _add(self, sent: Dispatched) -> None:
         if self._keep(sent.rollout_id):
+            if sent.attempt >= self.attempts.get(sent.rollout_id, -1):
+                self._senders.pop(sent.rollout_id, None)
+                if sent.output is not None:
+                    self._senders[sent.rollout_id] = sent.output
             for known in (self.attempts, self._answered) if sent.answered else (self.attempts,):
                 known[sent.rollout_id] = max(sent.attempt, known.get(sent.rollout_id, -1))
 
@@ -143,7 +159,13 @@ class _Scan:
             return self.lost(*faults, f"{self._damaged.path} has no header, so what was sent is not known")
         lost = self._damaged.count > 0 or header.boot not in (None, boot)
         floor = max(header.floor, header.reserved + 1) if lost else header.floor
-        start = max(floor, header.start)
         return Sent(
-            header, self.attempts, floor, complete=True, faults=faults, answered=self._answered, start=start
+            header,
+            self.attempts,
+            floor,
+            complete=True,
+            faults=faults,
+            answered=self._answered,
+            start=max(floor, header.start),
+            senders=self._senders,
         )

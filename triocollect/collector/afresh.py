@@ -36,7 +36,8 @@ def keep_attempts(root: Path, files: Files, first: DispatchHeader, before: str |
     log = root / DISPATCHED
     if not os.path.lexists(log):
         return
-    sent = read_dispatched(log).beside(before or first.output or "")
+    output = before or first.output or ""
+    sent = read_dispatched(log).beside(output)
     shown = _Shown(scan_output(files.output), scan_sidecar(files.failures))
     with contextlib.suppress(DamageError):  # of a file that this run writes anew
         shown.look(read_rows(files.materialized))
@@ -51,7 +52,7 @@ def keep_attempts(root: Path, files: Files, first: DispatchHeader, before: str |
     header = msgspec.structs.replace(
         header, run=first.run, output=first.output, floor=floor, start=sent.start
     )
-    start_dispatched(log, header, used, answered).close()
+    start_dispatched(log, header, used, answered, sent.of_others(output)).close()
 
 
 @define

@@ -37,7 +37,7 @@ def continued_of(
 
     The checkpoint's own outcome speaks of all its rows: where some have ended since, it tells nothing.
     """
-    under_way = planned.to_retire.keys() | planned.continued.keys()
+    under_way = (planned.to_retire.keys() - planned.of_others) | planned.continued.keys()
     if not under_way:
         return None
     told = Continued(rows=restored, anew=len(under_way) - restored, calls_saved=calls_saved)

@@ -1,6 +1,8 @@
 """What earlier runs of a checkpoint directory did with the rows that are left, by rollout id."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from attrs import frozen
 
@@ -9,6 +11,8 @@ from triocollect.checkpoint.sent import Sent
 from triocollect.collector.resume import Survey
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.rows.types import Row
+
+_NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @frozen
@@ -24,6 +28,7 @@ class History:
     others: Mapping[str, int]
     answered: Mapping[str, int]
     start: int
+    senders: Mapping[str, str] = _NOBODY  # other outputs that have sent the highest attempt of a rollout
 
     def highest(self) -> dict[RowKey, int]:
         """The highest attempt used of each that is left."""
@@ -34,7 +39,13 @@ class History:
         return {**self.others, **{rollout_id: row.highest for rollout_id, row in self.tried.items()}}
 
 
-def history_of(rows: Iterable[Row], survey: Survey, sent: Sent, named: Iterable[EpisodeId]) -> History:
+def history_of(
+    rows: Iterable[Row],
+    survey: Survey,
+    sent: Sent,
+    named: Iterable[EpisodeId],
+    senders: Mapping[str, str] = _NOBODY,
+) -> History:
     """Put together what output, sidecar, dispatch log and checkpoints (`named` episodes) know.
 
     Holds only rows that are left and were tried, and what the log knows of others without a result; reads
@@ -68,5 +79,6 @@ def history_of(rows: Iterable[Row], survey: Survey, sent: Sent, named: Iterable[
                 highest=max(known),
                 sent=sent.attempts.get(rollout_id),
                 replied=max(ended, default=None),
+                ours=rollout_id not in senders,
             )
-    return History(tried, sent.floor, others, answered, sent.start)
+    return History(tried, sent.floor, others, answered, sent.start, senders)

@@ -40,9 +40,9 @@ def inherited(root: Path, rung: Rung, output: str | None, rows: Iterable[Row], s
 
     Raises what reading `rows` raises.
     """
-    sent = read_dispatched(root / DISPATCHED)
+    sent, senders = read_dispatched(root / DISPATCHED), dict[str, str]()
     if output is not None:
-        sent = sent.beside(output)
+        sent, senders = sent.beside(output), sent.of_others(output)
     if not rung.is_bottom:
         sent = sent.above(0)  # who has left checkpoints has sent rows, also where the log is lost
-    return Inherited(rung, sent, history_of(rows, survey, sent, episodes_named(root)))
+    return Inherited(rung, sent, history_of(rows, survey, sent, episodes_named(root), senders))

@@ -22,11 +22,11 @@ def planned_of(output: Path, root: Path, rung: Rung, run: str | None) -> Plan:
     """
     attempts, _ = max_rollout_attempts(os.environ.get("NEMO_GYM_MAX_ROLLOUT_ATTEMPTS"))
     survey = Survey(scan_output(output), scan_sidecar(failures_path(output)), attempts)
-    sent = read_dispatched(root / DISPATCHED)
+    sent, senders = read_dispatched(root / DISPATCHED), dict[str, str]()
     if run is not None:
-        sent = sent.beside(run)
+        sent, senders = sent.beside(run), sent.of_others(run)
     if not rung.is_bottom:
         sent = sent.above(0)  # who has left checkpoints has sent rows, also where the log is lost
-    history = history_of(read_rows(materialized_path(output)), survey, sent, episodes_named(root))
+    history = history_of(read_rows(materialized_path(output)), survey, sent, episodes_named(root), senders)
     continued = () if rung.checkpoint is None else rung.checkpoint.collection.continued
     return plan(continued, history.tried, floor=history.floor, start=history.start)

@@ -131,7 +131,7 @@ def begin_log(ours: LockedDirectory, outset: Outset, left: Inherited, *, seen: i
         output=outset.run_file.run,
     )
     path = ours.directory.path / DISPATCHED
-    return start_dispatched(path, header, history.attempts(), history.answered)
+    return start_dispatched(path, header, history.attempts(), history.answered, history.senders)
 
 
 async def who_takes_part(setup: Setup, ours: LockedDirectory, routing: Routing) -> tuple[Found, ...]:

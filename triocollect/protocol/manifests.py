@@ -111,12 +111,14 @@ class DispatchHeader(msgspec.Struct, frozen=True, omit_defaults=True):
 class Dispatched(msgspec.Struct, frozen=True, omit_defaults=True):
     """Every other line of `dispatched.jsonl`: this attempt was sent or installed.
 
-    `answered`: it has ended by an answer, which no other file says.
+    `answered`: it has ended by an answer, which no other file says. `output`: the run of the output that sent
+    it, where that is not the header's: several may share the directory.
     """
 
     rollout_id: str = msgspec.field(name="r")
     attempt: int = msgspec.field(name="a")
     answered: bool = False
+    output: str | None = msgspec.field(name="o", default=None)
 
 
 class LockFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -83,7 +83,9 @@ def _rows(
         Continues(one.rollout_id, one.attempt, one.becomes) for one in planned.continued.values()
     )
     anew: dict[RowKey, EpisodeId] = {
-        key: one for key, one in planned.to_retire.items() if key not in planned.continued
+        key: one
+        for key, one in planned.to_retire.items()
+        if key not in planned.continued and key not in planned.of_others
     }
     return continues, tuple(
         Restarts(one.rollout_id, one.attempt, reasons.get(one.rollout_id, otherwise)) for one in anew.values()
