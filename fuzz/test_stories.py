@@ -109,7 +109,7 @@ def test_a_server_that_falls_before_a_checkpoint_is_missed_by_it(server):
 def test_a_request_that_arrives_long_after_it_was_given_up_is_played_by_nobody():
     stray = Life(faults=(Fault("run", 6, "stray"),))  # so many rows allow one more send
     assert struck(lives_of(stray, rows=6, tokens_per_s=2.0, standing=True), "stray")
-    lived = lives_of(stray, rows=14, concurrency=5, changes=1, tokens_per_s=0.25, standing=True)
+    lived = lives_of(stray, rows=24, concurrency=5, changes=1, tokens_per_s=0.4, standing=True)
     assert [len(sends) for sends in lived.oracle.sent.values() if any(one.overtaken for _, one in sends)] == [
         2
     ]
@@ -141,9 +141,21 @@ def test_a_restore_that_fails_leaves_attempts_that_nobody_uses_again(server):
 
 
 def test_a_row_whose_environment_falls_after_a_restore_is_not_played_on_what_others_restored():
-    for nth in words_of("resume", STOPPED, Life(), **SLOW_CONTROL):
-        falls = Life(falls=(Fall(Moment(nth, "controls"), "environment"),))
-        lives_of(STOPPED, falls, **SLOW_CONTROL)
+    """Right before its attempt is written down, when nobody can have heard of it."""
+    begun = 0
+    for nth in range(20, 30):
+        falls = Life(falls=(Fall(Moment(nth, "files"), "environment"),))
+        lived = lives_of(STOPPED, falls, rows=1, tokens_per_s=2.0)
+        begun += struck(lived, "death of environment")[-1:] == [
+            f"files {nth}: collector write dispatched.jsonl"
+        ]
+    assert begun
+
+
+def test_rows_that_wait_are_sent_after_a_checkpoint_that_failed():
+    for nth in words_of("prepare", Life(signals=(CUT,)), concurrency=1, tokens_per_s=2.0)[:8]:
+        failed = Life(signals=(CUT,), faults=(Fault("control", nth, "nonsense"),))
+        assert lives_of(failed, concurrency=1, tokens_per_s=2.0).oracle.counts["not published"]
 
 
 def test_a_row_that_gets_its_place_in_the_moment_of_a_checkpoint_is_not_sent_in_it():

@@ -81,11 +81,10 @@ def copy(place: Path) -> None:
             shutil.copy(source, place / name)
 
 
-def plant(flaw: Flaw, place: Path) -> None:
-    """Raises ValueError where the patch does not apply."""
-    done = subprocess.run(
-        ["git", "apply", "--recount", str(flaw.patch)], cwd=place, capture_output=True, text=True, check=False
-    )
+def plant(flaw: Flaw, place: Path, *options: str) -> None:
+    """`options` of `git apply`. Raises ValueError where the patch does not apply."""
+    words = ["git", "apply", "--recount", *options, str(flaw.patch)]
+    done = subprocess.run(words, cwd=place, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ValueError(f"{flaw.patch.name} does not apply: {done.stderr.strip()}")
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fuzz.invariants import INVARIANTS
 from fuzz.mutants.run import PATCHES, Flaw, Seen, copy, flaw_of, judged, plant
 
 
@@ -12,10 +13,16 @@ def tree(tmp_path_factory):
     return place
 
 
+def test_there_are_flaws_of_every_invariant():
+    flaws = [flaw_of(patch) for patch in PATCHES.glob("*.patch")]
+    assert len(flaws) >= 50
+    assert {flaw.invariant for flaw in flaws} == INVARIANTS.keys()
+
+
 @pytest.mark.parametrize("patch", sorted(PATCHES.glob("*.patch")), ids=lambda patch: patch.stem)
 def test_a_flaw_changes_the_package_and_nothing_else(patch, tree):
     flaw = flaw_of(patch)
-    plant(flaw, tree)
+    plant(flaw, tree, "--check")
     changed = [line for line in patch.read_text().splitlines() if line.startswith("+++ ")]
     assert changed
     assert all(line.startswith("+++ b/triocollect/") for line in changed)
