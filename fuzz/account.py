@@ -22,6 +22,7 @@ from triocollect.protocol.manifests import CheckpointOutcome, Dispatched, Dispat
 T = TypeVar("T")
 
 STOPPED: Final = 75
+INTERRUPTED: Final = 130  # by a second Ctrl-C, which may come when the first one's checkpoint is published
 KEPT: Final = 2  # checkpoints
 
 
@@ -147,7 +148,7 @@ class Witness:
             checkpoint=read_checkpoint(directory, faults),
             published=_published(directory / "outcomes.jsonl"),
             anew=anew,
-            rests=tuple(rests(directory, most=KEPT + (code == STOPPED))),
+            rests=tuple(rests(directory, most=KEPT + (code in {STOPPED, INTERRUPTED}))),
         )
         self.lives.append(evolve(life, faults=tuple(faults)))
         if self._standing:

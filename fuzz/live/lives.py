@@ -12,8 +12,8 @@ from typing import Final
 import trio
 from attrs import define, field
 
+from fuzz.account import INTERRUPTED, STOPPED, Witness
 from fuzz.account import Life as Seen
-from fuzz.account import Witness
 from fuzz.invariants import holds
 from fuzz.live.living import SLACK_S, STOPS, Lived, Living
 from fuzz.live.processes import Zygote
@@ -26,7 +26,6 @@ from triocollect.deployment import datasets
 MEMORY: Final = Path("/dev/shm")  # where there is one, the disk is none
 MOST_ROWS: Final = 6
 MOST_LIVES: Final = 6  # that nobody disturbs, until every row has its result
-STOPPED, LEFT = 75, 130
 SIGNALS: Final = {name: -signal.Signals[f"SIG{name}"] for name in ("TERM", "INT", "HUP", "USR1")}
 _UNHURRIED_S: Final = 60.0
 
@@ -128,7 +127,7 @@ def check_end(one: Lived, life: Life, seen: Seen, rows: AbstractSet[str], *, alo
     if whats.keys() & STOPS:
         codes |= {STOPPED, *(SIGNALS[what] for what in whats if life.cold and what in SIGNALS)}
     if whats["INT"] > 1:
-        codes |= {LEFT}
+        codes |= {INTERRUPTED}
     if killed & {"collector", "all"}:
         codes |= {-signal.SIGKILL}
     if killed - {"collector"} or (alone and any(each.strike.whom == "all" for each in one.struck)):
