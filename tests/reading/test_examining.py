@@ -137,6 +137,12 @@ def test_of_a_checkpoint_it_is_told_what_a_start_would_do_with_it(folder, capsys
     assert "what LATEST names cannot be used; a start goes on from ckpt-000001" in told()
 
 
+def test_a_checkpoint_of_an_output_that_was_not_asked_about_is_called_that(folder, capsys):
+    publish(Store(folder / "ckpt"), EpisodeId("3-0", 2), output="r2")
+    main(["verify", "out.jsonl"])
+    assert "c-000003-00000003: 1 row in flight of another output" in capsys.readouterr().out
+
+
 def test_of_rows_that_have_ended_since_the_cut_nothing_is_continued(folder, capsys):
     with (folder / "out.jsonl").open("ab") as output:
         output.write(lines(result(3, _ng_attempt_index=2)))

@@ -111,6 +111,13 @@ def _instead(root: Path, collected: Sequence[Path]) -> str | None:
     return restart_of(collected[0], root, owns=True).folder if len(collected) == 1 else None
 
 
+def _is_of_another(whole: Whole, collected: Sequence[Path]) -> bool:
+    """Whether it holds rows of an output that was not asked about."""
+    run_files = [read_run_file(run_path(output))[0] for output in collected]
+    runs = {run_file.run for run_file in run_files if run_file is not None}
+    return bool(runs) and whole.collection.output is not UNSET and whole.collection.output not in runs
+
+
 def _unfinished(whole: Whole, root: Path, collected: Sequence[Path]) -> int | None:
     """How many of its rows the output that it is of would continue; None where that cannot be told."""
     for output in collected:
@@ -132,6 +139,7 @@ def _with(bare: Checkpoint, whole: Whole, root: Path, collected: Sequence[Path])
         checkpoint_id=whole.collection.checkpoint_id,
         continued=tuple(episode.rollout_id for episode in whole.collection.continued),
         unfinished=_unfinished(whole, root, collected),
+        of_another=_is_of_another(whole, collected),
         restarted=len(whole.collection.restarted),
         bytes=whole.bytes,
         work_s=seconds.get(whole.collection.checkpoint_id),

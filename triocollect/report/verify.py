@@ -29,13 +29,15 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     `work_s`: seconds that its rows had behind them, None where no outcome of it is on record. `also`: other
     checkpoints that are kept, `passed_over`: what bears the name of one and is not whole. `unfinished`: so
     many of the continued rows have not ended since, None where that cannot be told. `goes_on_from`: the one
-    that a start takes where LATEST's cannot be used.
+    that a start takes where LATEST's cannot be used. `of_another`: of an output that was not asked
+    about.
     """
 
     directory: str
     checkpoint_id: str | None = None
     continued: tuple[str, ...] = ()  # rollout ids
     unfinished: int | None = None
+    of_another: bool = False
     restarted: int = 0
     bytes: int = 0
     work_s: float | None = None
@@ -240,6 +242,10 @@ def _words(checkpoint: Checkpoint) -> str:
         return "no checkpoint that can be used" if checkpoint.faults else "no checkpoint"
     work = "" if checkpoint.work_s is None else f" with {checkpoint.work_s:.0f} s of work behind them"
     cut, left = len(checkpoint.continued), checkpoint.unfinished
+    if checkpoint.of_another:
+        return (
+            f"{checkpoint.checkpoint_id}: {rows(cut)} in flight of another output; {checkpoint.bytes} bytes"
+        )
     can = "can be continued" if left in {None, cut} else f"at the cut, {left} of them unfinished still"
     return (
         f"{checkpoint.checkpoint_id}: {rows(cut)} in flight {can}{work}, "
