@@ -112,16 +112,18 @@ def kill(point: Point, base: Path, tally: Tally, *, second: int = 0) -> None:
     """Die there, see what is left, and go on to the end. `second`: the call at which the next life dies."""
     replay = f"python -m fuzz killpoints --replay '{point}{f'+{second}' if second else ''}'"
     with scene(point.scenario, base) as world:
-        end = lived(world, Killer(point.nth, amid=point.amid))
-        faults = list(_left(world, end)) if end != "killed" else []
-        if end == "killed" and second:
+        ends = [lived(world, Killer(point.nth, amid=point.amid))]
+        if ends[0] == "killed" and second:
             next_life(world)
-            end = lived(world, Killer(second))
+            ends.append(lived(world, Killer(second)))
+        faults = [fault for end in ends if end != "killed" for fault in _left(world, end)]
         faults += afterwards(world)
-        kind = "SIGKILL" + (" amid a write" if point.amid else "") + (", and again" if second else "")
+        again = ", and again" if ends[1:] == ["killed"] else ""
         outcome = "goes on to the end" if not faults else "broken"
         tally.explored += 1
-        tally.fault(kind, named(point.call), f"{point}+{second}", outcome)
+        if ends[0] == "killed":
+            kind = "SIGKILL" + (" amid a write" if point.amid else "") + again
+            tally.fault(kind, named(point.call), f"{point}+{second}", outcome)
         for number, what in faults[:3]:
             for one in dict.fromkeys((number, 15)):
                 tally.violation(f"{BrokenError(one, what)}\n{point}: {point.call}", replay)
