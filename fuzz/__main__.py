@@ -52,7 +52,15 @@ def main(words: list[str] | None = None) -> int:
     module, _, function = COMMANDS[given.command].where.partition(":")
     explore: Explore = getattr(importlib.import_module(module), function)
     tally = Tally(given.command, seed)
-    explore(Options(given.seconds, seed, given.jobs, given.replay), tally)
+    try:
+        explore(Options(given.seconds, seed, given.jobs, given.replay), tally)
+    except (ValueError, OSError) as error:
+        if given.replay is None:
+            raise
+        print(f"nothing to live again: {error}; --replay takes what a violation printed", file=sys.stderr)
+        return 2
+    if given.replay is not None:
+        print("lived again")
     account = tally.account()
     print(told(account))
     if given.replay is None:

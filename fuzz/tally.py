@@ -6,6 +6,7 @@ one command or two, counts once.
 """
 
 import hashlib
+import shlex
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -55,6 +56,10 @@ class Tally:
         self._injected[kind] += 1
         self._digests[kind].add(told.digest())
         self._outcomes[kind][outcome] += 1
+
+    def replay(self, text: str) -> str:
+        """The command that lives what `text` names once more, as a shell takes it."""
+        return f"python -m fuzz {self.command} --replay {shlex.quote(text)}"
 
     def violation(self, what: str, replay: str) -> None:
         """What broke, and the command that shows it again."""

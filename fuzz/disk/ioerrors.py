@@ -138,7 +138,7 @@ def strike(blow: Blow, base: Path, tally: Tally) -> None:
         tally.fault(blow.what + (", which stays" if blow.stays else ""), named(blow.call), str(blow), outcome)
         for number, what in faults[:3]:
             for one in dict.fromkeys((number, 15)):
-                replay = f"python -m fuzz ioerrors --replay '{blow}'"
+                replay = tally.replay(str(blow))
                 tally.violation(f"{BrokenError(one, what)}\n{blow}: {blow.call}", replay)
 
 

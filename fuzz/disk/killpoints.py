@@ -110,7 +110,7 @@ def spread(count: int, begin: int) -> Iterator[int]:
 
 def kill(point: Point, base: Path, tally: Tally, *, second: int = 0) -> None:
     """Die there, see what is left, and go on to the end. `second`: the call at which the next life dies."""
-    replay = f"python -m fuzz killpoints --replay '{point}{f'+{second}' if second else ''}'"
+    replay = tally.replay(f"{point}+{second}" if second else str(point))
     with scene(point.scenario, base) as world:
         ends = [lived(world, Killer(point.nth, amid=point.amid))]
         if ends[0] == "killed" and second:

@@ -65,7 +65,7 @@ async def tell(stage: Stage, story: Story, tally: Tally) -> list[Lived]:
         lived = await stage.tell(story)
     except Exception as error:  # noqa: BLE001  # whatever a run does, the next story is told
         said = "\n".join(f"{type(one).__name__}: {one}" for one in _leaves(error))
-        tally.violation(said, f"python -m fuzz live --replay '{story.text}'")
+        tally.violation(said, tally.replay(story.text))
         return []
     tally.explored += 1
     for nth, life in enumerate(lived, 1):

@@ -72,7 +72,7 @@ def tell(story: Story, tally: Tally, seen: set[str], *, shrinking_s: float) -> N
             return
         seen.add(name)
         small = minimal(story, lambda one: _fails_as(one, name), shrinking_s)
-        tally.violation(f"{type(error).__name__}: {error}", f"python -m fuzz sim --replay '{small.text}'")
+        tally.violation(f"{type(error).__name__}: {error}", tally.replay(small.text))
         return
     if lived.struck >= LEAST:
         tally.explored += 1
