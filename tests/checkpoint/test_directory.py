@@ -217,6 +217,16 @@ def test_no_pid_is_no_process(tmp_path):
     assert read_pid(tmp_path) is None
 
 
+async def test_a_lone_carriage_return_ends_no_outcome(root):
+    directory = await enter(root)
+    first = CheckpointOutcome(operation=1, checkpoint_id="c-1", published=True)
+    directory.append_outcome(first)
+    path = root / "outcomes.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r") + path.read_bytes())
+    assert read_outcomes(root)[0] == [], "it is one line, and a damaged one"
+    directory.close()
+
+
 async def test_outcomes_are_read_from_where_one_stopped(root):
     directory = await enter(root)
     assert read_outcomes(root) == ([], 0)

@@ -245,7 +245,7 @@ def read_outcomes(root: Path, offset: int = 0) -> tuple[list[CheckpointOutcome],
         raise unreadable(path, error) from error
     whole = data[: data.rfind(b"\n") + 1]
     found = []
-    for line in whole.splitlines():
+    for line in whole.split(b"\n"):  # and at nothing else: a lone CR ends no line of ours
         with contextlib.suppress(*NOT_JSON):
             found.append(msgspec.json.decode(line, type=CheckpointOutcome))
     return found, offset + len(whole)
