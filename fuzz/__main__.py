@@ -32,7 +32,7 @@ def told(account: Account) -> str:
     """The account for people."""
     width = max(map(len, account.kinds), default=0)
     lines = [
-        f"  {name:<{width}}  injected {kind.injected:,}, distinct {len(kind.digests) // 8:,}; "
+        f"  {name:<{width}}  injected {kind.injected:,}, distinct {kind.distinct:,}; "
         + ", ".join(f"{outcome} {count:,}" for outcome, count in sorted(kind.outcomes.items()))
         for name, kind in account.kinds.items()
     ]

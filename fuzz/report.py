@@ -9,7 +9,6 @@ MOST_OF_PARSERS: Final = (
     0.2  # mutated files are cheap; more of them would hide how few of the others there are
 )
 _PARSER_COMMAND: Final = "files"
-_DIGEST_BYTES: Final = 8
 
 
 def report(accounts: list[Account]) -> str:
@@ -21,9 +20,7 @@ def report(accounts: list[Account]) -> str:
         for name, kind in account.kinds.items():
             title = f"{account.command}: {name}"
             injected[title] += kind.injected
-            digests[title].update(
-                kind.digests[at : at + _DIGEST_BYTES] for at in range(0, len(kind.digests), _DIGEST_BYTES)
-            )
+            digests[title].update(kind.each())
             outcomes[title].update(kind.outcomes)
     total = sum(map(len, digests.values()))
     parsers = sum(len(digests[name]) for name in digests if name.startswith(f"{_PARSER_COMMAND}:"))

@@ -9,7 +9,7 @@ import hashlib
 import shlex
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,15 @@ class Kind(msgspec.Struct):
     injected: int
     digests: bytes
     outcomes: dict[str, int]
+
+    def each(self) -> Iterator[bytes]:
+        """One digest after the other."""
+        return (self.digests[at : at + _DIGEST_BYTES] for at in range(0, len(self.digests), _DIGEST_BYTES))
+
+    @property
+    def distinct(self) -> int:
+        """How many differ."""
+        return len(self.digests) // _DIGEST_BYTES
 
 
 class Account(msgspec.Struct):
@@ -71,7 +80,7 @@ class Tally:
         self.violations += account.violations
         for name, kind in account.kinds.items():
             self._injected[name] += kind.injected
-            self._digests[name].update(_split(kind.digests))
+            self._digests[name].update(kind.each())
             self._outcomes[name].update(kind.outcomes)
 
     def account(self) -> Account:
@@ -82,10 +91,6 @@ class Tally:
         }
         seconds = round(time.monotonic() - self._began, 3)
         return Account(self.command, self.seed, self.explored, seconds, kinds, self.violations)
-
-
-def _split(digests: bytes) -> Iterable[bytes]:
-    return (digests[at : at + _DIGEST_BYTES] for at in range(0, len(digests), _DIGEST_BYTES))
 
 
 def keep(account: Account, folder: Path = FOLDER) -> Path:

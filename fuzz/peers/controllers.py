@@ -5,10 +5,7 @@ bodies that are nothing; between them rightful ones, so that there is something 
 """
 
 import json
-import os
 import random
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +18,7 @@ from attrs import frozen
 from fuzz.files.harms import HARMS
 from fuzz.invariants import broken, holds
 from fuzz.peers.lies import KEYS
+from fuzz.peers.life import simulated
 from fuzz.tally import Tally
 from tests.checkpoint.network import TOKEN, Network
 from tests.checkpoint.server import Server
@@ -50,7 +48,6 @@ TOKENS: Final = (
     None, "", "Bearer", "Bearer ", f"bearer {TOKEN}", TOKEN, f"Bearer {TOKEN} ", f"Bearer  {TOKEN}",
     f"Bearer {TOKEN[:-1]}", f"Bearer {TOKEN}x", f"Basic {TOKEN}", f"Bearer {TOKEN.upper()}", "Bearer \xff",
 )  # fmt: skip
-_FAST: Final = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 ONE, TWO = EpisodeId("0-0"), EpisodeId("1-0")
 
 
@@ -284,10 +281,4 @@ async def live(root: Path, seed: int, tally: Tally) -> None:
 
 def controllers_lie(seed: int, tally: Tally) -> None:
     """One life with the lies of this seed. Raises BrokenError."""
-    root = Path(tempfile.mkdtemp(prefix="peers-", dir=_FAST))
-    sync, os.fsync = os.fsync, lambda _descriptor: None
-    try:
-        trio.run(live, root, seed, tally, clock=trio.testing.MockClock(autojump_threshold=0))
-    finally:
-        os.fsync = sync
-        shutil.rmtree(root)
+    simulated(live, seed, tally)

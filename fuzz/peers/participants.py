@@ -1,10 +1,7 @@
 """Lying participants against the real controller: nothing untrue is published, and everybody opens again."""
 
 import contextlib
-import os
 import random
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +11,7 @@ import trio.testing
 from fuzz.files import oracle
 from fuzz.invariants import holds
 from fuzz.peers.lies import Liars
+from fuzz.peers.life import simulated
 from fuzz.tally import Tally
 from tests.checkpoint.world import KINDS, World
 from triocollect.checkpoint.orders import Published
@@ -26,7 +24,6 @@ STEPS: Final = (*["take"] * 4, *["retire"] * 4, "reply", "boundary", "restart", 
 TIMEOUT_S: Final = 20.0
 LEASE_S: Final = 60.0
 SLACK_S: Final = 30.0  # of a checkpoint that does not come about, for resumes and last questions
-_FAST: Final = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 class Lied(World):
@@ -211,10 +208,4 @@ async def _restore(here: Lied, whole) -> str:
 
 def participants_lie(seed: int, tally: Tally) -> None:
     """One run with the lies of this seed. Raises BrokenError."""
-    root = Path(tempfile.mkdtemp(prefix="peers-", dir=_FAST))
-    sync, os.fsync = os.fsync, lambda _descriptor: None
-    try:
-        trio.run(live, root, seed, tally, clock=trio.testing.MockClock(autojump_threshold=0))
-    finally:
-        os.fsync = sync
-        shutil.rmtree(root)
+    simulated(live, seed, tally)

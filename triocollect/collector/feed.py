@@ -12,13 +12,11 @@ from triocollect.rows.types import Row
 
 
 async def fly_all(fleet: Fleet, outset: Outset, *, longest_first: bool) -> None:
-    """Send all rows that are left, until each has had its last word; the run file says first with what.
+    """Send all rows that are left, until each has had its last word.
 
     Restored ones go first, the rest in input order; where nothing was restored, longest first if asked for.
     """
     survey = outset.survey
-    if survey.to_send:
-        outset.record_directory()
     async with trio.open_nursery() as nursery:
         if restored := frozenset(fleet.ledger.restored):
             await _feed(fleet, nursery, (row for row in outset.read_rows() if row.key in restored))

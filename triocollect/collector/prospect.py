@@ -3,11 +3,9 @@
 import os
 from pathlib import Path
 
-from triocollect.checkpoint.directory import DISPATCHED
-from triocollect.checkpoint.ladder import Rung, episodes_named
+from triocollect.checkpoint.ladder import Rung
 from triocollect.checkpoint.plan import Plan, plan
-from triocollect.checkpoint.sent import read_dispatched
-from triocollect.collector.history import history_of
+from triocollect.collector.inherited import inherited
 from triocollect.collector.resume import Survey, max_rollout_attempts
 from triocollect.records.output import scan_output
 from triocollect.records.sidecar import scan_sidecar
@@ -22,11 +20,6 @@ def planned_of(output: Path, root: Path, rung: Rung, run: str | None) -> Plan:
     """
     attempts, _ = max_rollout_attempts(os.environ.get("NEMO_GYM_MAX_ROLLOUT_ATTEMPTS"))
     survey = Survey(scan_output(output), scan_sidecar(failures_path(output)), attempts)
-    sent, senders = read_dispatched(root / DISPATCHED), dict[str, str]()
-    if run is not None:
-        sent, senders = sent.beside(run), sent.of_others(run)
-    if not rung.is_bottom:
-        sent = sent.above(0)  # who has left checkpoints has sent rows, also where the log is lost
-    history = history_of(read_rows(materialized_path(output)), survey, sent, episodes_named(root), senders)
+    history = inherited(root, rung, run, read_rows(materialized_path(output)), survey).history
     continued = () if rung.checkpoint is None else rung.checkpoint.collection.continued
     return plan(continued, history.tried, floor=history.floor, start=history.start)
