@@ -1,5 +1,6 @@
 """What can be explored: a table of commands, each a function that gets options and a tally."""
 
+import importlib
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
@@ -18,16 +19,33 @@ class Options:
     replay: str | None = None
 
 
+def again(command: str, options: Options) -> str:
+    """The words that have it done once more."""
+    given = f"--seconds {options.seconds:.0f} --seed {options.seed} --jobs {options.jobs}"
+    return f"python -m fuzz {command} {given}"
+
+
 Explore: TypeAlias = Callable[[Options, Tally], None]
 
 
 @frozen
 class Command:
-    """One row of the table. `where`: "module:function", imported when it is asked for."""
+    """One row of the table. `where`: "module:function", imported when it is asked for.
+
+    `part`: minutes in a pass of `all` that takes 40; of a longer one in proportion.
+    """
 
     where: str
     what: str
     seconds: float
+    part: float = 0.0
+
+
+def function_of(command: Command) -> Explore:
+    """What a row of the table names."""
+    module, _, function = command.where.partition(":")
+    explore: Explore = getattr(importlib.import_module(module), function)
+    return explore
 
 
 COMMANDS: Final = {
@@ -35,46 +53,56 @@ COMMANDS: Final = {
         "fuzz.files.explore:explore",
         "harm every file that a run reads, and hold what it makes of it against an oracle that reads bytes",
         120.0,
+        part=0.75,
     ),
     "sim": Command(
         "fuzz.simulation.explore:explore",
         "whole runs in simulated time, with faults of network, disk and processes",
         55.0,
-    ),
-    "crashstates": Command(
-        "fuzz.disk.crashstates:explore",
-        "cut the power at every point of recorded runs, and start on every state that can be left",
-        55.0,
-    ),
-    "ioerrors": Command(
-        "fuzz.disk.ioerrors:explore",
-        "have the disk fail at every call of a run, once or from then on, or take half of a write",
-        55.0,
-    ),
-    "killpoints": Command(
-        "fuzz.disk.killpoints:explore",
-        "kill a run at every call that changes a file, and amid every write, and go on to the end",
-        55.0,
-    ),
-    "powercut": Command(
-        "fuzz.disk.powercut:explore",
-        "cut the power of a real disk, XFS or ext4, while a run works on it, again and again (needs root)",
-        120.0,
+        part=4.0,
     ),
     "peers": Command(
         "fuzz.peers.explore:explore",
         "have servers break HTTP, and participants and controllers lie, against both sides of the protocol",
         60.0,
-    ),
-    "traced": Command(
-        "fuzz.disk.traced:explore",
-        "kill the real command, or answer it with errors, at calls on its files (needs strace)",
-        120.0,
+        part=4.0,
     ),
     "live": Command(
         "fuzz.live.explore:explore",
         "real signals to real collectors and servers, at any moment of any of their lives",
         55.0,
+        part=2.0,
+    ),
+    "killpoints": Command(
+        "fuzz.disk.killpoints:explore",
+        "kill a run at every call that changes a file, and amid every write, and go on to the end",
+        55.0,
+        part=2.0,
+    ),
+    "ioerrors": Command(
+        "fuzz.disk.ioerrors:explore",
+        "have the disk fail at every call of a run, once or from then on, or take half of a write",
+        55.0,
+        part=2.0,
+    ),
+    "powercut": Command(
+        "fuzz.disk.powercut:explore",
+        "cut the power of a real disk, XFS or ext4, while a run works on it, again and again (needs root)",
+        120.0,
+        part=1.5,
+    ),
+    "traced": Command(
+        "fuzz.disk.traced:explore",
+        "kill the real command, or answer it with errors, at calls on its files (needs strace)",
+        120.0,
+        part=1.5,
+    ),
+    # The last of a pass: what the others leave of their time is its own, and it finds most in it.
+    "crashstates": Command(
+        "fuzz.disk.crashstates:explore",
+        "cut the power at every point of recorded runs, and start on every state that can be left",
+        55.0,
+        part=22.0,
     ),
     "mutants": Command(
         "fuzz.mutants.run:explore",

@@ -1,5 +1,6 @@
 """Several processes at one command, each with dice of its own; the first adds up what they counted."""
 
+import contextlib
 import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -8,7 +9,7 @@ from typing import TypeAlias
 
 from attrs import evolve
 
-from fuzz.commands import Options
+from fuzz.commands import Options, again
 from fuzz.tally import Account, Tally
 
 Work: TypeAlias = Callable[[Options, Tally], None]
@@ -21,15 +22,16 @@ def share(work: Work, options: Options, tally: Tally) -> None:
         work(options, tally)
         return
     shares = [evolve(options, seed=options.seed + nth * _APART, jobs=1) for nth in range(options.jobs)]
-    with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
-        for share_of_it, done in [(one, pool.submit(_counted, work, tally.command, one)) for one in shares]:
+    with contextlib.ExitStack() as pools:  # one each: a process that dies takes no other with it
+        doing = []
+        for one in shares:
+            pool = pools.enter_context(ProcessPoolExecutor(1, multiprocessing.get_context("spawn")))
+            doing.append((one, pool.submit(_counted, work, tally.command, one)))
+        for one, done in doing:
             try:
                 tally.take_in(done.result())
             except BrokenProcessPool:
-                seed = share_of_it.seed
-                tally.violation(
-                    "a process died of what it met", f"python -m fuzz {tally.command} --jobs 1 --seed {seed}"
-                )
+                tally.violation("a process died of what it met", again(tally.command, one))
 
 
 def _counted(work: Work, command: str, options: Options) -> Account:

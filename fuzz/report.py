@@ -1,6 +1,7 @@
 """The sum of all faults by kind, with the share of each and how many different ends each kind had."""
 
 from collections import Counter, defaultdict
+from pathlib import Path
 from typing import Final
 
 from fuzz.tally import Account, kept
@@ -42,11 +43,11 @@ def report(accounts: list[Account]) -> str:
     return "\n".join(lines)
 
 
-def show() -> int:
-    """Print it. 1 where something was violated or nothing was kept."""
-    accounts = kept()
+def show(folder: Path) -> int:
+    """Print that of a folder's accounts. 1 where something was violated or nothing was kept."""
+    accounts = kept(folder)
     if not accounts:
-        print("nothing is kept in .fuzz: run a command first, `python -m fuzz --help` names them")
+        print(f"nothing is kept in {folder}: run a command first, `python -m fuzz --help` names them")
         return 1
     print(report(accounts))
     return int(any(account.violations for account in accounts))

@@ -95,7 +95,7 @@ class Tally:
 
 def keep(account: Account, folder: Path = FOLDER) -> Path:
     """Write it down for `report`; one file for each command and seed, the latest."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{account.command}-{account.seed}.msgpack"
     path.write_bytes(msgspec.msgpack.encode(account))
     return path

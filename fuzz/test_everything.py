@@ -1,0 +1,79 @@
+"""The pass of all commands ends with the sum of that pass, whatever one of them finds, needs or breaks of."""
+
+import os
+
+from fuzz.commands import COMMANDS, Command, Options
+from fuzz.everything import TURN_S, Everything
+from fuzz.jobs import share
+from fuzz.tally import Tally, keep, kept
+
+HERE = "fuzz.test_everything"
+
+
+def counts(options, tally):
+    for nth in range(10):
+        tally.fault("kill", "a call", f"{options.seed} {nth}", "goes on")
+    tally.explored += 1
+
+
+def finds_something(_options, tally):
+    tally.violation("invariant 2 is broken: sent twice", "python -m fuzz finds_something --replay x")
+
+
+def breaks(_options, _tally):
+    raise RuntimeError("nobody thought of that")
+
+
+def needs_root(_options, _tally):
+    raise SystemExit("needs root")
+
+
+def dies_of_its_seed(options, tally):
+    """Where there are two, the second."""
+    if options.seed != 1:
+        os._exit(9)
+    counts(options, tally)
+
+
+def whole_pass(tmp_path, *functions, seconds=1.0):
+    commands = {one.__name__: Command(f"{HERE}:{one.__name__}", "", 0.0, part=1.0) for one in functions}
+    return Everything(seconds, 1, 1, commands, tmp_path)
+
+
+def test_what_one_command_finds_needs_or_breaks_of_stops_no_other(tmp_path, capsys):
+    everything = whole_pass(tmp_path, finds_something, breaks, needs_root, counts)
+    assert everything.explore() == 1
+    told = capsys.readouterr().out
+    assert "to see it again: python -m fuzz finds_something --replay x" in told
+    assert "RuntimeError: nobody thought of that\nto see it again: python -m fuzz breaks --seconds" in told
+    assert "left out: needs_root: needs root" in told
+    assert "counts: kill" in told
+    assert "violations: 2" in told
+
+
+def test_the_report_is_of_this_pass_and_not_of_those_before(tmp_path, capsys):
+    old = Tally("counts", 1)
+    old.violation("invariant 1 is broken: long mended", "python -m fuzz counts --replay y")
+    keep(old.account(), tmp_path)
+    keep(old.account(), tmp_path / "all-1")
+    assert whole_pass(tmp_path, counts).explore() == 0
+    assert "long mended" not in capsys.readouterr().out
+
+
+def test_every_turn_of_a_command_has_dice_of_its_own(tmp_path):
+    everything = whole_pass(tmp_path, counts, seconds=3 * TURN_S)
+    assert everything.explore() == 0
+    (account,) = kept(everything.folder)
+    assert (account.explored, account.kinds["kill"].distinct) == (3, 30)
+
+
+def test_a_process_that_dies_is_blamed_alone_with_words_that_have_it_die_again():
+    tally = Tally("sim", 1)
+    share(dies_of_its_seed, Options(7.0, 1, 2), tally)
+    assert tally.account().kinds["kill"].distinct == 10
+    (words,) = tally.violations
+    assert words.endswith("python -m fuzz sim --seconds 7 --seed 7920 --jobs 1")
+
+
+def test_a_pass_has_a_part_for_everything_that_explores():
+    assert {name for name, one in COMMANDS.items() if not one.part} == {"mutants"}
