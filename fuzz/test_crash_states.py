@@ -2,8 +2,9 @@
 
 import random
 
+from fuzz.commands import Options
 from fuzz.disk.calls import watched
-from fuzz.disk.crashstates import Cutting
+from fuzz.disk.crashstates import Cutting, explore
 from fuzz.disk.cuts import Cuts
 from fuzz.disk.storage import Disk, Recorder
 from fuzz.invariants import holds
@@ -25,6 +26,7 @@ def outcomes(account):
 
 ASKED = tuple(Signal(Moment(at), "USR1") for at in (300, 900, 1500))
 STOPPED = Life(signals=(*ASKED, Signal(Moment(2100), "TERM")))
+FAILS = Story(2, 1, 10.0, 0, 0, (Life(faults=(Fault("run", 1, "fails"),)),))
 KILLED = Life(signals=ASKED[:1], death=Death(Moment(1200)))
 
 
@@ -44,8 +46,13 @@ def test_a_kill_a_restart_and_a_fresh_run_may_be_cut_anywhere():
 
 def test_a_failure_that_was_acknowledged_outlives_a_cut():
     """It is the first line of a new file, whose name has to be on disk before."""
-    fails = Life(faults=(Fault("run", 1, "fails"),))
-    cut_everywhere(Story(2, 1, 10.0, 0, 0, (fails,)))
+    cut_everywhere(FAILS)
+
+
+def test_a_replay_of_a_story_that_no_seed_draws_has_the_same_states():
+    tally = Tally("crashstates", 0)
+    explore(Options(1.0, 0, 1, replay=f"0:{FAILS.text}"), tally)
+    assert tally.explored >= cut_everywhere(FAILS).explored > 50
 
 
 def test_what_a_killed_run_wrote_and_nobody_synced_is_durable_before_a_checkpoint_leaves_it_out():

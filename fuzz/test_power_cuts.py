@@ -22,15 +22,20 @@ def lived(run):
     return tally
 
 
+SEED = 3  # whose lives promise rows and checkpoints before the power goes
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_run_outlives_cuts_of_the_power(kind):
-    tally = lived(Run(kind, seed=1))
+def test_what_was_acknowledged_or_published_survives_every_cut_of_the_power(kind):
+    tally = lived(Run(kind, seed=SEED))
     assert not tally.violations, "\n\n".join(tally.violations)
     (cuts,) = tally.account().kinds.values()
     assert cuts.injected >= 3
+    assert "rows and a checkpoint" in cuts.outcomes
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_cuts_of_the_power_show_a_run_that_syncs_nothing(kind):
-    tally = lived(Run(kind, seed=1, sync=os.fstat))
-    assert any("invariant 3 is broken" in words for words in tally.violations)
+def test_cuts_of_the_power_take_both_from_a_run_that_syncs_nothing(kind):
+    violations = lived(Run(kind, seed=SEED, sync=os.fstat)).violations
+    for number, what in ((1, "were acknowledged"), (3, "was published")):
+        assert any(f"invariant {number} is broken" in words and what in words for words in violations)

@@ -17,7 +17,8 @@ def test_the_real_command_outlives_a_death_and_an_error_where_latest_moves():
     tally = Tally("traced", 0)
     death = Blow("ckpt/.LATEST.tmp", "rename", 1, "signal=KILL")
     full = Blow("ckpt/.LATEST.tmp", "write", 1, "error=ENOSPC")
-    Struck(0, tally).live((death, full))
+    Struck((death, full), tally).live()
     assert not tally.violations, "\n\n".join(tally.violations)
     outcomes = {name: dict(kind.outcomes) for name, kind in tally.account().kinds.items()}
+    assert [Blow.told_by(str(one)) for one in (death, full)] == [death, full], "a replay names them"
     assert outcomes == {"real signal=KILL": {"killed": 1}, "real error=ENOSPC": {"ends with 75": 1}}

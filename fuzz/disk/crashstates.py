@@ -26,7 +26,7 @@ from fuzz.disk.start import Started, start
 from fuzz.disk.storage import Disk, Fact, Recorder
 from fuzz.invariants import BrokenError
 from fuzz.jobs import share
-from fuzz.simulation.story import UNDISTURBED, Life, Moment, Signal, Story
+from fuzz.simulation.story import UNDISTURBED, Life, Moment, Signal, Story, told_by
 from fuzz.simulation.world import World
 from fuzz.tally import Tally
 from triocollect.config.settings import Config
@@ -37,15 +37,16 @@ ENOUGH: Final = 1000  # complaints, of any kind: the story is not worth more
 
 
 def explore(options: Options, tally: Tally) -> None:
-    """One story after the other. A replay is a story's seed: all its states once more."""
+    """One story after the other. A replay is one of them: all its states once more."""
     share(_stories, options, tally)
 
 
 def _stories(options: Options, tally: Tally) -> None:
     logging.disable(logging.WARNING)  # what servers say of peers that died
     if options.replay is not None:
-        seed = int(options.replay)
-        Cutting(seed, tally).everywhere(a_story(seed))
+        number, _, text = options.replay.partition(":")
+        seed = int(number)
+        Cutting(seed, tally).everywhere(told_by(text) if text else a_story(seed))
         return
     deadline = time.monotonic() + options.seconds
     for seed in itertools.count(options.seed):
@@ -74,11 +75,14 @@ class Cutting:
     lives_on: int = 2
     share: float = 1.0
     deadline: float = math.inf
+    _replay: str = ""
     _seen: dict[bytes, Seen | None] = field(factory=dict)  # None: not among the share
     _complaints: Counter[int] = field(factory=Counter)
 
     def everywhere(self, story: Story) -> None:
         """Judge every state that a cut of the story leaves, and those of what goes on from some of them."""
+        drawn = story == a_story(self.seed)
+        self._replay = str(self.seed) if drawn else f"{self.seed}:{story.text}"
         for survivor in self._live(story, None):
             dice = random.Random(survivor.state.digest)
             at = Signal(Moment(dice.randint(100, 2500)), dice.choice(["USR1", "TERM"]))
@@ -155,7 +159,7 @@ class Cutting:
         self._complaints[number] += 1
         if self._complaints[number] <= MOST_COMPLAINTS:
             words = "; ".join(str(BrokenError(one, what)) for one in dict.fromkeys((number, 15)))
-            self.tally.violation(f"{words}\n{where}", f"python -m fuzz crashstates --replay {self.seed}")
+            self.tally.violation(f"{words}\n{where}", self.tally.replay(self._replay))
 
 
 def started_on(bench: Bench, state: State, config: Config) -> Seen:

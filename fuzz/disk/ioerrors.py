@@ -6,10 +6,7 @@ kernel may have dropped it, whatever a later sync says. The next run, on a disk 
 """
 
 import errno
-import logging
 import os
-import random
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -21,7 +18,8 @@ from fuzz.disk.afterwards import afterwards
 from fuzz.disk.calls import Call
 from fuzz.disk.children import End, facts_of, lived, note, why
 from fuzz.disk.demands import OUTPUT, SIDECAR
-from fuzz.disk.places import SCENARIOS, Scenario, bases, calls_of, is_ours, named, scene
+from fuzz.disk.one_by_one import one_by_one
+from fuzz.disk.places import SCENARIOS, Scenario, calls_of, is_ours, named, scene
 from fuzz.disk.results import results_in
 from fuzz.invariants import BrokenError
 from fuzz.jobs import share
@@ -98,19 +96,8 @@ def explore(options: Options, tally: Tally) -> None:
 
 
 def _blows(options: Options, tally: Tally) -> None:
-    logging.disable(logging.WARNING)  # what servers say of peers that died
-    deadline = time.monotonic() + options.seconds
-    with bases() as made:
-        blows = list(all_blows(made))
-        if options.replay is not None:
-            (blow,) = (one for one in blows if str(one) == options.replay)
-            strike(blow, made[blow.scenario.name], tally)
-            return
-        random.Random(options.seed).shuffle(blows)
-        for blow in blows:
-            if time.monotonic() > deadline:
-                break
-            strike(blow, made[blow.scenario.name], tally)
+    for blow, base in one_by_one(options, all_blows, named=options.replay):
+        strike(blow, base, tally)
 
 
 def all_blows(made: dict[str, Path]) -> Iterator[Blow]:

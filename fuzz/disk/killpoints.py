@@ -5,13 +5,9 @@ and servers in one process that dies as a whole. The next life goes on to the en
 was told may be missing; every fourth time it is killed as well, and the one after it goes on.
 """
 
-import itertools
-import logging
-import math
 import os
 import random
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -22,7 +18,8 @@ from fuzz.commands import Options
 from fuzz.disk.afterwards import afterwards
 from fuzz.disk.calls import Call
 from fuzz.disk.children import End, lived, why
-from fuzz.disk.places import SCENARIOS, Scenario, bases, calls_of, counts, named, next_life, scene
+from fuzz.disk.one_by_one import one_by_one
+from fuzz.disk.places import SCENARIOS, Scenario, calls_of, counts, named, next_life, scene
 from fuzz.invariants import BrokenError
 from fuzz.jobs import share
 from fuzz.simulation.world import World
@@ -73,24 +70,11 @@ def explore(options: Options, tally: Tally) -> None:
 
 
 def _points(options: Options, tally: Tally) -> None:
-    logging.disable(logging.WARNING)  # what servers say of peers that died
-    deadline = time.monotonic() + options.seconds
-    with bases() as made:
-        points = list(all_points(made))
-        if options.replay is not None:
-            first, _, second = options.replay.partition("+")
-            (point,) = (one for one in points if str(one) == first)
-            kill(point, made[point.scenario.name], tally, second=int(second or 0))
-            return
-        begin, struck = options.seed % len(points), 0
-        for nth in spread(len(points), begin):
-            if time.monotonic() > deadline or struck == len(points):
-                break
-            dice = random.Random(options.seed + nth)
-            second = dice.randint(1, SECOND) if dice.randrange(TWICE) == 0 else 0
-            kill(points[nth], made[points[nth].scenario.name], tally, second=second)
-            struck += 1
-        print(f"{struck} of {len(points)} points, from point {begin} on", flush=True)
+    first, _, twice = (options.replay or "").partition("+")
+    for point, base in one_by_one(options, all_points, named=first or None):
+        dice = random.Random(f"{options.seed} {point}")
+        drawn = dice.randint(1, SECOND) if dice.randrange(TWICE) == 0 else 0
+        kill(point, base, tally, second=int(twice or 0) if first else drawn)
 
 
 def all_points(made: dict[str, Path]) -> Iterator[Point]:
@@ -100,12 +84,6 @@ def all_points(made: dict[str, Path]) -> Iterator[Point]:
             yield Point(scenario, nth, call, amid=False)
             if call.startswith("write"):
                 yield Point(scenario, nth, call, amid=True)
-
-
-def spread(count: int, begin: int) -> Iterator[int]:
-    """All numbers below, each once, neighbours far from each other."""
-    step = next(one for one in itertools.count(int(count * 0.618)) if math.gcd(one, count) == 1)
-    return ((begin + nth * step) % count for nth in range(count))
 
 
 def kill(point: Point, base: Path, tally: Tally, *, second: int = 0) -> None:

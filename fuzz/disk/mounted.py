@@ -6,7 +6,6 @@ import os
 import struct
 import subprocess
 import time
-import uuid
 from pathlib import Path
 from typing import Final, Literal
 
@@ -16,7 +15,6 @@ AT_ONCE: Final = 2  # not even the journal is written: *_GOING_FLAGS_NOLOGFLUSH
 MAKE: Final = {"xfs": ("mkfs.xfs", "-q"), "ext4": ("mkfs.ext4", "-q", "-F")}
 SIZE = 320 << 20  # mkfs.xfs makes none below 300 MB; the file is sparse
 IMAGE, PLACE = "power-cut-disk.img", "power-cut-disk"  # names that tell its mounts from all others
-BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 class Disk:
@@ -72,17 +70,6 @@ def take_down_strays():
         place = Path(mount.split()[1])
         if place.name == PLACE and _is_stray(place.with_name(IMAGE)):
             _take_down(place)
-
-
-def on_a_machine_booted_anew(disk, program):
-    """A command that starts a program to which the boot is another than any before.
-
-    Where the kernel does not tell mounts apart (before Linux 6.8) a run cannot see a cut otherwise.
-    """
-    boot_id = disk.place.with_name("boot_id")
-    boot_id.write_text(f"{uuid.uuid4()}\n")
-    elsewhere = f'mount --bind {boot_id} {BOOT_ID} && exec "$@"'
-    return ("unshare", "--mount", "sh", "-c", elsewhere, "sh", *program)
 
 
 def _is_stray(image):

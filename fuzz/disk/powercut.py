@@ -22,9 +22,9 @@ from fuzz.commands import Options
 from fuzz.disk.afterwards import afterwards
 from fuzz.disk.calls import Call
 from fuzz.disk.children import facts_of, lived, sum_of, why
-from fuzz.disk.demands import keys_in, of_files
+from fuzz.disk.demands import Facts, keys_in, of_files
 from fuzz.disk.mounted import Disk, cut_power, take_down_strays
-from fuzz.disk.places import SCENARIOS, counts, named
+from fuzz.disk.places import counts, named
 from fuzz.disk.results import files_in, named_in
 from fuzz.disk.storage import ACKNOWLEDGED
 from fuzz.invariants import BrokenError
@@ -36,6 +36,8 @@ from fuzz.tally import Tally
 KINDS: Final = ("xfs", "ext4")
 STRUCK: Final = "struck"  # a file that holds the call at which the power went
 LONGEST: Final = 300  # calls of a life before which the power goes
+ROWS: Final = 12
+RATES: Final = (1.0, 10.0, 30.0)  # tokens a second: hardly a row ends before the power goes, or some do
 NEEDS: Final = "powercut needs root, loop devices, mkfs.xfs and mkfs.ext4"
 
 
@@ -107,7 +109,7 @@ class Run:
         for nth in range(self.cuts):
             at = dice.randint(1, LONGEST)
             signals = tuple(Signal(Moment(dice.randint(100, 2500)), "USR1") for _ in range(3))
-            world.story = Story(2, 256, 1.0, 20, 5, (Life(signals=signals),), dice=1 + nth)
+            world.story = _story(dice.choice(RATES), Life(signals=signals), dice=1 + nth)
             end = lived(world, PowerCut(disk.place, at, root / STRUCK), sync=self.sync)
             faults = [] if end in {"ended", "killed"} else [(15, f"the run {end}: {why(world)}")]
             if end == "killed":
@@ -116,7 +118,7 @@ class Run:
                 world.boot()
                 facts, files = sum_of(facts_of(world)), files_in(world.folder)
                 faults = list(of_files(keys_in(files), named_in(files), facts))
-                outcome = "broken" if faults else "a checkpoint" if facts.published else "no checkpoint"
+                outcome = "broken" if faults else _kept(facts)
                 place = named((root / STRUCK).read_text())
                 tally.fault(f"power cut on {self.kind}", place, f"{self.seed}:{nth}:{at}", outcome)
             tally.explored += 1
@@ -130,11 +132,21 @@ class Run:
                 tally.violation(f"{BrokenError(one, what)}\n{self.kind}, {where}", replay)
 
 
+def _kept(facts: Facts) -> str:
+    """What had been promised before the power went, and is there."""
+    kept = ["rows"] * bool(facts.acknowledged) + ["a checkpoint"] * bool(facts.published)
+    return " and ".join(kept) or "nothing promised"
+
+
+def _story(tokens_per_s: float, *lives: Life, dice: int = 1) -> Story:
+    return Story(ROWS, 3, tokens_per_s, 20, 5, lives, dice=dice)
+
+
 def _world_on(disk: Disk, root: Path) -> World:
     """Its folder is the disk; the accounts of others are elsewhere."""
     (root / "world").mkdir()
     (root / "world" / "folder").symlink_to(disk.place)
-    world = World(root / "world", SCENARIOS[0].story())
+    world = World(root / "world", _story(RATES[0]))
     world.folder = disk.place
     shutil.rmtree(disk.place / "effects")
     (root / "effects").mkdir()

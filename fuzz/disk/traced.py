@@ -63,7 +63,13 @@ class Blow:
         return (*strace, f"--trace={self.call}", f"--inject={self.call}:{self.fault}:when={self.nth}")
 
     def __str__(self) -> str:
-        return f"{self.fault} at {self.call} {self.file}, the {self.nth}."
+        return f"{self.fault}@{self.call}@{self.file}@{self.nth}"
+
+    @classmethod
+    def told_by(cls, text: str) -> "Blow":
+        """The one of these words. Raises ValueError."""
+        fault, call, file, nth = text.split("@")
+        return cls(file, call, int(nth), fault)
 
 
 def all_blows() -> Iterator[Blow]:
@@ -74,8 +80,13 @@ def all_blows() -> Iterator[Blow]:
                 yield from (Blow(file, call, nth, fault) for fault in FAULTS)
 
 
+def drawn(number: int) -> tuple[Blow, ...]:
+    """Some of them, one for each life."""
+    return tuple(random.Random(number).sample(list(all_blows()), LIVES))
+
+
 def explore(options: Options, tally: Tally) -> None:
-    """Folder after folder. A replay is the number of one."""
+    """Folder after folder. A replay is the blows of one."""
     if shutil.which("strace") is None:
         raise SystemExit("traced needs strace")
     share(_folders, options, tally)
@@ -83,30 +94,28 @@ def explore(options: Options, tally: Tally) -> None:
 
 def _folders(options: Options, tally: Tally) -> None:
     if options.replay is not None:
-        Struck(int(options.replay), tally).live()
+        Struck(tuple(map(Blow.told_by, options.replay.split(" "))), tally).live()
         return
     deadline, number = time.monotonic() + options.seconds, options.seed
     while time.monotonic() < deadline:
-        Struck(number, tally).live()
+        Struck(drawn(number), tally).live()
         number += 1
 
 
 @frozen
 class Struck:
-    """One folder and its lives."""
+    """One folder, and a life for each blow."""
 
-    number: int
+    blows: tuple[Blow, ...]
     tally: Tally
 
-    def live(self, blows: tuple[Blow, ...] = ()) -> None:
-        """With these blows, or some that the number draws."""
-        dice = random.Random(self.number)
-        drawn = blows or dice.sample(list(all_blows()), LIVES)
+    def live(self) -> None:
+        """All of them, and one that nobody disturbs."""
         root = Path(tempfile.mkdtemp())
         try:
             whole, _ = Lives(root / "whole", rows=ROWS).live()
             lives = Lives(root / "struck", rows=ROWS, tokens_per_s=TOKENS_PER_S)
-            for blow in drawn:
+            for blow in self.blows:
                 self._strike(lives, blow, root / "log")
             last, words = lives.live()
             if last.code != 0:
@@ -135,7 +144,7 @@ class Struck:
             self.tally.fault(f"real {blow.fault}", f"{blow.call} {blow.file}", str(blow), _outcome(life))
 
     def _complain(self, number: int, what: str, where: str) -> None:
-        replay = f"python -m fuzz traced --replay {self.number}"
+        replay = self.tally.replay(" ".join(map(str, self.blows)))
         for one in dict.fromkeys((number, 15)):
             self.tally.violation(f"{BrokenError(one, what)}\n{where}", replay)
 
