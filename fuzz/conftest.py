@@ -1,18 +1,36 @@
 """`--until-invariant N`: end with the first failure that names invariant N, as a planted flaw has to show."""
 
+import hypothesis
 import pytest
+from hypothesis import Phase
+
+OPTION = "--until-invariant"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The one option."""
-    parser.addoption("--until-invariant", type=int, help="end as soon as a failure names this invariant")
+    parser.addoption(OPTION, type=int, help="end as soon as a failure names this invariant")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Nobody reads the smallest history of a flaw that is known."""
+    if config.getoption(OPTION, default=None) is not None:
+        phases = (Phase.explicit, Phase.generate)
+        hypothesis.settings.register_profile("until", hypothesis.settings.default, phases=phases)
+        hypothesis.settings.load_profile("until")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
     """Look at what failed."""
     report = yield
-    number = item.config.getoption("--until-invariant", default=None)
+    number = item.config.getoption(OPTION, default=None)
     if number is not None and report.failed and f"invariant {number} is broken" in report.longreprtext:
         item.session.shouldstop = f"invariant {number} is broken, as was to be shown"
     return report
+
+
+@pytest.fixture
+def until(request: pytest.FixtureRequest) -> int | None:
+    """The invariant that a failure has to name."""
+    return request.config.getoption(OPTION, default=None)

@@ -40,6 +40,7 @@ class World:
         self.caller, self.hangs, self.cut = caller, hangs, cut
         self.epoch, self.operation = 1, 1
         self.resumed = {}  # by operation: its files when its resume had been answered
+        self.retired = -1  # the highest attempt of "one" that is
 
     async def ask(self, verb, newer, epoch, budget):
         self.epoch, self.operation = max(1, self.epoch + epoch), max(1, self.operation + newer)
@@ -47,7 +48,7 @@ class World:
         fields = {
             "commit": commit(operation, ONE, TWO),
             "restore": self.caller.installing(0, self.cut, one=operation),
-            "retire": retire(EpisodeId("one", 1)),
+            "retire": retire(EpisodeId("one", (attempt := 2 - operation % 3))),  # not always a later one
             "forget": {"rollout_ids": ["two"]},
         }.get(verb, {})
         at = 0 if verb == "hello" else operation
@@ -55,6 +56,8 @@ class World:
         assert status in {200, 409, 422, 503}, body
         if (verb, status) == ("resume", 200):
             self.resumed.setdefault(operation, self.files(operation))
+        if (verb, status) == ("retire", 200):
+            self.retired = max(self.retired, attempt)
 
     def files(self, operation):
         folder = self.caller.root / f"ckpt-{operation:06}"
@@ -101,6 +104,12 @@ async def live(root, steps):
         phase = await caller.phase()
         holds(8, phase == "open", f"it is {phase} when nobody calls any more")
         await caller.add(EpisodeId("new"))
+        taken = [
+            one
+            for one in range(world.retired + 1)
+            if not counts.admission.marks.retired(EpisodeId("one", one))
+        ]
+        holds(2, not taken, f"attempts {taken} are taken, and were retired up to {world.retired}")
     for operation, files in world.resumed.items():
         holds(9, world.files(operation) == files, f"a file appeared after the resume of {operation}")
 

@@ -20,6 +20,14 @@ from triocollect.protocol.refusals import Code
 KIND, NAME = "resources", "asked"
 CONTINUED = (messages.RestoredEpisode("z", 3, becomes=5),)
 OF_AN_ANSWER = {"hello": 8, "prepare": 8, "resume": 8, "commit": 9, "restore": 10, "retire": 7, "forget": 16}
+OF_A_REFUSAL = {  # what does not hold, too, where it is left out
+    Code.STALE_EPOCH: (2, 8, 16),
+    Code.OTHER_RUN: (2, 8),
+    Code.STALE_CHECKPOINT: (8, 9),
+    Code.NOT_READY: (13,),
+    Code.INVALID_PHASE: (5,),
+    Code.NOT_FRESH: (13, 16),
+}
 
 
 class Server(Participant[Record]):
@@ -168,7 +176,10 @@ class Life:
         expected = self.reference.ask(asking, trio.current_time())
         too_soon = asking.verb == "resume" and expected == WAITS  # a file may appear still
         number = 9 if too_soon else OF_AN_ANSWER[asking.verb]
-        holds(number, given == [expected], f"{asking} is answered with {given[0]}, not {expected}")
+        if given != [expected]:
+            numbers = (number, *(OF_A_REFUSAL.get(expected, ()) if given == [DONE] else ()))
+            told = f"{asking} is answered with {given[0]}, not {expected}"
+            raise_all([BrokenError(one, told) for one in dict.fromkeys(numbers)])
         if given == [DONE] and asking.verb in {"commit", "restore"}:
             first = self.answers.setdefault(asking[:4], answers[0])
             holds(9, answers[0] == first, f"{asking} was answered with {first}, and then with {answers[0]}")

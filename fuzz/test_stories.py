@@ -152,6 +152,13 @@ def test_a_row_whose_environment_falls_after_a_restore_is_not_played_on_what_oth
     assert begun
 
 
+def test_a_restored_row_is_not_begun_anew_by_an_environment_that_fell_while_it_waited():
+    """One row is played at a time. Who sends the next one has heard of nothing but a broken connection."""
+    for nth in (1, 4, 7):
+        falls = Life(falls=(Fall(Moment(nth, "answers"), "environment"),), concurrency=1)
+        assert lives_of(STOPPED, falls, tokens_per_s=2.0).oracle.counts["not_restored"]
+
+
 def test_rows_that_wait_are_sent_after_a_checkpoint_that_failed():
     for nth in words_of("prepare", Life(signals=(CUT,)), concurrency=1, tokens_per_s=2.0)[:8]:
         failed = Life(signals=(CUT,), faults=(Fault("control", nth, "nonsense"),))

@@ -2,7 +2,8 @@
 
 A flaw is a patch against the package whose first line names an invariant, "invariant 5: why". The short
 profile, and nothing else, has to turn red in its copy and to say "invariant 5 is broken"; the tree as it is
-has to be green with the same seed. `--replay` takes one patch, or a folder of them: anybody's.
+has to be green with the same seed. A patch that does not apply, or after which the package cannot be
+imported, is none. `--replay` takes one patch, or a folder of them: anybody's.
 """
 
 import os
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -20,12 +22,19 @@ from attrs import frozen
 
 from fuzz.commands import Options
 from fuzz.invariants import INVARIANTS
+from fuzz.mutants.order import in_order
 from fuzz.tally import Tally
 
 ROOT: Final = Path(__file__).parents[2]
 PATCHES: Final = Path(__file__).parent / "patches"
 LONGEST_S: Final = 1500.0  # the short profile takes a tenth of it; one that hangs is red, and names nothing
 _COPIED: Final = ("triocollect", "tests", "fuzz", "pyproject.toml", "README.md")
+_IMPORT_ALL: Final = (
+    "import importlib, pkgutil, triocollect\n"
+    "for module in pkgutil.walk_packages(triocollect.__path__, 'triocollect.'):\n"
+    "    if not module.name.endswith('__main__'): importlib.import_module(module.name)\n"
+)
+_FAILED: Final = re.compile(r"^(?:FAILED|ERROR) fuzz/(\w+)\.py", re.MULTILINE)
 _NUMBER: Final = re.compile(r"\b(?:invariants?|I)[\s:#]*(\d+)", re.IGNORECASE)
 
 
@@ -44,11 +53,12 @@ class Flaw:
 
 @frozen
 class Seen:
-    """What the short profile said of a copy. `words`: its last lines."""
+    """What the short profile said of a copy. `words`: its last lines; `where`: the last module in red."""
 
     red: bool
     named: frozenset[int]
     words: str
+    where: str = ""
 
 
 def flaw_of(patch: Path) -> Flaw:
@@ -89,12 +99,21 @@ def plant(flaw: Flaw, place: Path, *options: str) -> None:
         raise ValueError(f"{flaw.patch.name} does not apply: {done.stderr.strip()}")
 
 
+def import_fault(place: Path) -> str | None:
+    """Why some module of the package in a copy cannot be imported."""
+    words, environ = [sys.executable, "-c", _IMPORT_ALL], os.environ | {"PYTHONPATH": str(place)}
+    done = subprocess.run(words, cwd=place, env=environ, capture_output=True, text=True, check=False)
+    return None if done.returncode == 0 else done.stderr.strip().rpartition("\n")[2]
+
+
 def short_profile(place: Path, seed: int, until: int | None) -> Seen:
     """Run it in a copy. It ends with the first failure that names invariant `until`."""
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "fuzz"]
-    words += [f"--hypothesis-seed={seed}", "--ignore=fuzz/mutants"]
+    modules = in_order((path.stem for path in (place / "fuzz").glob("test_*.py")), until)
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short"]
+    words += [f"fuzz/{module}.py" for module in modules]
+    words += [f"--hypothesis-seed={seed}"]
     words += [] if until is None else [f"--until-invariant={until}"]
-    environ = os.environ | {"PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "1", "CI": ""}
+    environ = os.environ | {"PYTHONPATH": str(place), "CI": ""}
     try:
         done = subprocess.run(
             words, cwd=place, env=environ, capture_output=True, text=True, check=False, timeout=LONGEST_S
@@ -103,16 +122,19 @@ def short_profile(place: Path, seed: int, until: int | None) -> Seen:
         return Seen(red=True, named=frozenset(), words=f"not done after {LONGEST_S:.0f} s")
     said = done.stdout + done.stderr
     named = frozenset(map(int, re.findall(r"invariant (\d+) is broken", said)))
-    return Seen(red=done.returncode != 0, named=named, words="\n".join(said.splitlines()[-15:]))
+    where = ["", *_FAILED.findall(said)][-1]
+    return Seen(done.returncode != 0, named, "\n".join(said.splitlines()[-15:]), where)
 
 
 def seen_with(flaw: Flaw | None, seed: int) -> Seen:
-    """Copy, plant, look. Raises ValueError where the patch does not apply."""
+    """Copy, plant, look. Raises ValueError where the patch does not apply, or breaks an import."""
     with tempfile.TemporaryDirectory(prefix="triocollect-") as folder:
         place = Path(folder)
         copy(place)
         if flaw is not None:
             plant(flaw, place)
+        if (fault := import_fault(place)) is not None:
+            raise ValueError(f"{'the tree' if flaw is None else flaw.name} cannot be imported: {fault}")
         return short_profile(place, seed, None if flaw is None else flaw.invariant)
 
 
@@ -133,23 +155,33 @@ def explore(options: Options, tally: Tally) -> None:
     flaws = flaws_in(PATCHES if options.replay is None else Path(options.replay))
     with ThreadPoolExecutor(options.jobs) as workers:
         clean = workers.submit(seen_with, None, options.seed)
-        for flaw, seen in zip(flaws, workers.map(partial(_looked_at, options.seed), flaws), strict=True):
-            fault = seen if isinstance(seen, str) else judged(flaw, seen)
+        for flaw, looked in zip(flaws, workers.map(partial(_looked_at, options.seed), flaws), strict=True):
             tally.explored += 1
-            tally.fault("flaw", flaw.name, str(flaw.invariant), "named" if fault is None else "missed")
-            print(
-                f"{'ok  ' if fault is None else 'MISS'} invariant {flaw.invariant:>2}  {flaw.name}",
-                flush=True,
-            )
-            if fault is not None:
-                tally.violation(fault, f"python -m fuzz mutants --seed {options.seed} --replay {flaw.patch}")
+            tally.fault("flaw", flaw.name, str(flaw.invariant), "missed" if looked.fault else "named")
+            print(looked.line, flush=True)
+            if looked.fault is not None:
+                again = f"python -m fuzz mutants --seed {options.seed} --replay {flaw.patch}"
+                tally.violation(looked.fault, again)
         if clean.result().red:
             words = f"the clean tree is red with seed {options.seed}\n{clean.result().words}"
             tally.violation(words, f"pytest fuzz --hypothesis-seed={options.seed}")
+        print("the tree as it is: " + ("red" if clean.result().red else "green"), flush=True)
 
 
-def _looked_at(seed: int, flaw: Flaw) -> Seen | str:
+@frozen
+class _Looked:
+    """What came of one flaw. `fault`: what is wrong with the tests, or with the patch."""
+
+    line: str
+    fault: str | None
+
+
+def _looked_at(seed: int, flaw: Flaw) -> _Looked:
+    began, where = time.monotonic(), ""
     try:
-        return seen_with(flaw, seed)
+        seen = seen_with(flaw, seed)
+        fault, where = judged(flaw, seen), seen.where
     except ValueError as error:
-        return str(error)
+        fault = str(error)
+    seconds, word = time.monotonic() - began, "ok  " if fault is None else "MISS"
+    return _Looked(f"{word} invariant {flaw.invariant:>2}  {seconds:4.0f} s  {flaw.name}  {where}", fault)

@@ -3,7 +3,8 @@
 import pytest
 
 from fuzz.invariants import INVARIANTS
-from fuzz.mutants.run import PATCHES, Flaw, Seen, copy, flaw_of, judged, plant
+from fuzz.mutants.order import ASKED_BY, QUICKEST_FIRST, in_order
+from fuzz.mutants.run import PATCHES, ROOT, Flaw, Seen, copy, flaw_of, import_fault, judged, plant
 
 
 @pytest.fixture(scope="module")
@@ -41,3 +42,20 @@ def test_a_patch_that_names_no_invariant_is_refused_by_its_name(tmp_path, first)
     patch.write_text(first + "\n")
     with pytest.raises(ValueError, match=r"one\.patch: the first line has to name an invariant"):
         flaw_of(patch)
+
+
+def test_a_flaw_after_which_nothing_can_be_imported_is_told(tree, tmp_path):
+    assert import_fault(tree) is None
+    (tmp_path / "triocollect").mkdir()
+    (tmp_path / "triocollect" / "__init__.py").write_text("import not_there\n")
+    assert "not_there" in import_fault(tmp_path)
+
+
+@pytest.mark.parametrize("invariant", [None, *INVARIANTS])
+def test_every_module_is_looked_at_in_whatever_order(invariant):
+    modules = {path.stem for path in (ROOT / "fuzz").glob("test_*.py")}
+    assert modules == {*QUICKEST_FIRST} >= {name for names in ASKED_BY.values() for name in names}
+    order = in_order(modules, invariant)
+    assert sorted(order) == sorted(modules)
+    assert tuple(order[: len(ASKED_BY.get(invariant, ()))]) == ASKED_BY.get(invariant, ())
+    assert in_order(["test_of_tomorrow", "test_tally"], invariant) == ["test_tally", "test_of_tomorrow"]

@@ -41,18 +41,32 @@ def explore(options: Options, tally: Tally) -> None:
             tally.take_in(each.result())
 
 
-def explored(seed: int, job: int, seconds: float = math.inf, stories: float = math.inf) -> Account:
-    """What one process finds in so many seconds or stories. The same seed and job draw the same ones."""
+def explored(
+    seed: int,
+    job: int,
+    seconds: float = math.inf,
+    stories: float = math.inf,
+    until: int | None = None,
+) -> Account:
+    """What one process finds in so many seconds or stories. The same seed and job draw the same ones.
+
+    `until`: it ends with the first story that shows this invariant broken, told as it is.
+    """
     tally, dice, deadline = Tally("sim", seed), random.Random(f"{seed}/{job}"), time.monotonic() + seconds
     seen, nth = set[str](), 0
+    shrinking_s = SHRINKING_S if until is None else 0.0
     gc.disable()  # a story leaves little, and looking for it all the time costs a tenth
-    while time.monotonic() < deadline and nth < stories:
+    while time.monotonic() < deadline and nth < stories and not _is_told(tally, until):
         if nth % _STORIES_BETWEEN == 0:
             gc.collect()
-        tell(drawn(dice), tally, seen, shrinking_s=min(SHRINKING_S, deadline - time.monotonic()))
+        tell(drawn(dice), tally, seen, shrinking_s=min(shrinking_s, deadline - time.monotonic()))
         nth += 1
     gc.enable()
     return tally.account()
+
+
+def _is_told(tally: Tally, until: int | None) -> bool:
+    return any(f"invariant {until} is broken" in violation for violation in tally.violations)
 
 
 def replayed(text: str, seed: int) -> Account:

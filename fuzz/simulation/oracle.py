@@ -31,7 +31,6 @@ from fuzz.simulation.promised import Promised
 from fuzz.simulation.reading import (
     answered_in,
     code_of,
-    episodes_in,
     identity_of,
     json_lines,
     kept_by,
@@ -250,20 +249,13 @@ class Oracle:
     def _control_answers(self, request: Request):
         self.cuts.answers(request, self._answered, self.servers.processes)
         if request.kind in {"retire", "restore"}:
-            self._check_freed(request)
+            hooks = self.servers.participants[request.host.replace("-", "_")]
+            self.retired.check_freed(request, hooks)
         self.operations.answers(request)
         if request.kind == "retire":
             self.retired.succeeds(request)
         elif request.kind == "restore" and request.host == "environment":
             self.installs.succeeds(json.loads(request.body)["scope"])
-
-    def _check_freed(self, request: Request):
-        """16: nothing is left of attempts that are retired, or that a restore has put another in place of."""
-        hooks, call = self.servers.participants[request.host.replace("-", "_")], json.loads(request.body)
-        through = {one["rollout_id"]: one["attempt"] for one in call.get("episodes", ())}
-        through |= {one["rollout_id"]: one["becomes"] - 1 for one in call.get("scope", ())}
-        left = {one for one in episodes_in(hooks) if one.attempt <= through.get(one.rollout_id, -1)}
-        self.holds(16, not left, f"{request.host} keeps {left} after {request.kind}")
 
     def changes(self, owner: str, operation: str, what: object):
         """A file or a folder, by a process of that name."""

@@ -1,4 +1,7 @@
-"""7: no later attempt is sent before the one that brought no answer is retired by every participant."""
+"""7: no later attempt is sent before the one that brought no answer is retired by every participant.
+
+2 and 16: when it is, nothing of it is at work, or kept.
+"""
 
 import json
 from collections import defaultdict
@@ -7,7 +10,7 @@ from collections.abc import Callable, Mapping
 from attrs import define, field
 
 from fuzz.simulation.network import Request
-from fuzz.simulation.reading import identity_of
+from fuzz.simulation.reading import episodes_in, identity_of
 
 
 @define
@@ -35,6 +38,17 @@ class Retired:
         through = self._through[request.host]
         for one in json.loads(request.body)["episodes"]:
             through[one["rollout_id"]] = max(one["attempt"], through.get(one["rollout_id"], -1))
+
+    def check_freed(self, request: Request, hooks) -> None:
+        """Nothing is left of attempts that are retired, or that a restore has put another in place of."""
+        call = json.loads(request.body)
+        through = {one["rollout_id"]: one["attempt"] for one in call.get("episodes", ())}
+        through |= {one["rollout_id"]: one["becomes"] - 1 for one in call.get("scope", ())}
+        works = {one.episode for one in hooks.admission.works if one.episode is not None}
+        for numbers, what, found in (((16,), "keeps", episodes_in(hooks)), ((2, 7), "works at", works)):
+            left = sorted(one for one in found if one.attempt <= through.get(one.rollout_id, -1))
+            for number in numbers:
+                self._holds(number, not left, f"{request.host} {what} {left} after {request.kind}")
 
     def sends(self, rollout_id: str, attempt: int, participants: Mapping, *, continued: bool) -> None:
         """An attempt arrives."""
