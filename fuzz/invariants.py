@@ -49,6 +49,11 @@ def holds(number: int, condition: object, what: str) -> None:
         broken(number, what)
 
 
+def all_hold(numbers: Iterable[int], condition: object, what: str) -> None:
+    """What breaks more than one invariant at once. Raises BrokenError, which tells of all."""
+    raise_all([] if condition else [BrokenError(number, what) for number in numbers])
+
+
 def raise_all(faults: Sequence[BrokenError]) -> None:
     """Raise the first, which then tells of all; nothing where there is none. Raises BrokenError."""
     if faults:

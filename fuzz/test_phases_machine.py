@@ -6,7 +6,7 @@ import trio
 from hypothesis import example, given
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from fuzz.invariants import BrokenError, holds, raise_all
+from fuzz.invariants import BrokenError, all_hold, holds, raise_all
 from triocollect.conformance.reference import BUDGET_S, DONE, LEASE_S, WAITS, Asking, Reference
 from triocollect.errors import DamageError, StateError, StorageError
 from triocollect.participant import Admission, EpisodeId, Participant, Record
@@ -176,10 +176,8 @@ class Life:
         expected = self.reference.ask(asking, trio.current_time())
         too_soon = asking.verb == "resume" and expected == WAITS  # a file may appear still
         number = 9 if too_soon else OF_AN_ANSWER[asking.verb]
-        if given != [expected]:
-            numbers = (number, *(OF_A_REFUSAL.get(expected, ()) if given == [DONE] else ()))
-            told = f"{asking} is answered with {given[0]}, not {expected}"
-            raise_all([BrokenError(one, told) for one in dict.fromkeys(numbers)])
+        numbers = (number, *(OF_A_REFUSAL.get(expected, ()) if given == [DONE] else ()))
+        all_hold(numbers, given == [expected], f"{asking} is answered with {given[0]}, not {expected}")
         if given == [DONE] and asking.verb in {"commit", "restore"}:
             first = self.answers.setdefault(asking[:4], answers[0])
             holds(9, answers[0] == first, f"{asking} was answered with {first}, and then with {answers[0]}")

@@ -115,6 +115,11 @@ def test_a_request_that_arrives_long_after_it_was_given_up_is_played_by_nobody()
     ]
 
 
+def test_a_request_that_comes_twice_is_played_once():
+    life = Life(faults=(Fault("run", 1, "twice"),))
+    assert struck(lives_of(life, tokens_per_s=0.5), "twice")
+
+
 def test_what_was_restored_and_never_sent_can_be_restored_again_by_servers_that_stand():
     gone = Life(signals=(CUT,), death=Death(Moment(18, "answers")))
     for nth in words_of("restore", gone, Life(), standing=True, **SLOW_CONTROL)[::2]:

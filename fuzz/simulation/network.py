@@ -36,7 +36,7 @@ class Request:
     status: int | None = None
     reply: bytes = b""
     reply_headers: Headers = ()
-    overtaken: bool = False  # by a later attempt of the same rollout, before it arrived
+    overtaken: bool = False  # by a later attempt of the same rollout, or by itself, before it arrived
 
     @property
     def door(self) -> Door:
@@ -188,7 +188,10 @@ class Network:
         await trio.sleep(AGAIN_S)
         once_more = Request(request.host, request.method, request.path, request.headers, request.body)
         exchange = _Exchange(once_more, Nobody(), self)
-        self.watch.arrives(once_more)
+        if request.door == "run":
+            once_more.overtaken = True
+        else:
+            self.watch.arrives(once_more)
         await host.app(exchange.scope(), exchange.receive, exchange.send)
 
 

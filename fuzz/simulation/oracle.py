@@ -231,7 +231,7 @@ class Oracle:
             if heard and request.status == OK:
                 self.promised.answers(*identity_of(json.loads(request.body)))
             late = request.overtaken and code_of(request) is None
-            self.holds(2, not late, f"{request.body!r} was played after a later attempt was sent")
+            self.holds(2, not late, f"{request.body!r} was played again, or after a later attempt")
             if code_of(request) == "stale_attempt":
                 _rollout_id, attempt = identity_of(json.loads(request.body))
                 through = json.loads(request.reply)["error"].get("retired_through", -1)
