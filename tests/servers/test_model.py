@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.servers.wired import hanging_up
 from triocollect.protocol.ids import EpisodeId
 from triocollect.servers.model.app import ModelServer, ModelSettings, build_app
-from triocollect.servers.model.calls import Calls
+from triocollect.servers.model.calls import Call, Calls, new_id
 from triocollect.servers.model.events import EventStream
 
 RESPONSE = {"id": "r", "output": [], "note": "line\u2028separators\u0085stay"}
@@ -116,7 +116,7 @@ async def test_a_caller_that_hangs_up_leaves_no_call_behind():
 
 def test_calls_have_ids_of_their_own():
     calls = Calls()
-    one, other = calls.admit(EpisodeId("r"), b"{}"), calls.admit(EpisodeId("r"), b"{}")
+    one, other = (calls.admit(Call(new_id(), EpisodeId("r"), b"{}")) for _ in range(2))
     assert one.id != other.id
     calls.leave(one)
     assert list(calls.serving.values()) == [other]

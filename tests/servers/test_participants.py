@@ -42,7 +42,8 @@ async def test_an_answer_is_held_by_the_model_server_until_the_opening(tmp_path)
         nursery.start_soon(ask)
         await stop.reached.wait()
         reports = await all_of_them.prepare()
-        assert reports["policy_model"]["counts"] == {"undelivered": 1}
+        counts = {"undelivered": 1, "cut": 0, "held": 0, "not_cut": 1, "kept_tokens": 0}
+        assert reports["policy_model"]["counts"] == counts
         stop.go.set()
         nursery.start_soon(ask)  # this one waits, not admitted
         await wait_all_tasks_blocked()

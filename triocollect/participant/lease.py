@@ -17,15 +17,17 @@ class Lease:
 
     def __init__(self) -> None:
         self._end = math.inf
+        self.budget_s = math.inf  # of the call that was heard last
 
     def heard(self, arrival: float, budget_ms: int, lease_ms: int) -> None:
         """A call of the open operation came; `arrival` in seconds of `anyio.current_time`."""
+        self.budget_s = budget_ms / _MS
         end = arrival + (budget_ms + lease_ms) / _MS
         self._end = end if math.isinf(self._end) else max(self._end, end)
 
     def clear(self) -> None:
         """Nothing is open."""
-        self._end = math.inf
+        self._end = self.budget_s = math.inf
 
     def left_s(self) -> float:
         """Seconds until the end, below zero after it; infinite when nothing is open."""

@@ -2,9 +2,12 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
+from functools import partial
+from pathlib import Path
+from typing import Final, Literal
 
 import msgspec
+import trio
 from msgspec import Raw
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -12,33 +15,45 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from triocollect.capture.staging import STAGING, Staging
+from triocollect.errors import DamageError
 from triocollect.participant import Admission
-from triocollect.protocol.identity import CALL_ID, CAPTURE_KEY, PARENT_CALL, Sender, sender_in
+from triocollect.participant.standing import InThread
+from triocollect.protocol.identity import CALL_ID, PARENT_CALL, Sender, sender_in
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code, Refusal
 from triocollect.protocol.values import NOT_JSON
-from triocollect.servers.model.calls import Call
+from triocollect.servers.model.calls import Answer, Call, new_id
 from triocollect.servers.model.capture import Capture
-from triocollect.servers.model.upstream import respond
+from triocollect.servers.model.constrained import is_constrained
+from triocollect.servers.model.cuts import Source
+from triocollect.servers.model.native import Native
 from triocollect.servers.peers import Connect, Peer, network
 from triocollect.servers.replies import Gone, attended, json_reply, refusal, refused, retired
 from triocollect.servers.states import digest_of
 from triocollect.servers.taking_part import CheckpointSettings, instance_of, take_part
 
 SENDING: Final = "its answer is being sent"
-SUCCESS: Final = 200
+BY_HOLDING: Final = "held"  # the answer was whole, and not delivered
+
+# A disk that hangs keeps a thread, and nobody who waits for it.
+_THREAD: Final[InThread] = partial(trio.to_thread.run_sync, abandon_on_cancel=True)
 
 
 class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where policy calls go: `worker_url` is a base URL, to which `/responses` is added.
 
-    `checkpoint`: how it takes part in checkpoints; None: not at all.
+    `checkpoint`: how it takes part in checkpoints; None: not at all. `cuts`: whether calls under way at one
+    are kept as far as they are generated; `exact`: only where the whole text is the same then for sure.
+    `worker_cuts`: the worker cuts by itself, as the embedded one does.
     """
 
     worker_url: str
     model: str | None = None  # replaces the request's own `model`
     api_key: str | None = None
     checkpoint: CheckpointSettings | None = None
+    cuts: Literal["on", "exact", "off"] = "on"
+    worker_cuts: bool = False
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -55,15 +70,19 @@ class ModelServer:
     calls wait before it, those admitted run on, and finished answers are held.
     """
 
-    def __init__(self, settings: ModelSettings, worker: Peer) -> None:
+    def __init__(self, settings: ModelSettings, source: Source, in_thread: InThread = _THREAD) -> None:
         self._model: Final = settings.model
-        self._worker: Final = worker
-        self._headers: Final = (
-            {} if settings.api_key is None else {"authorization": f"Bearer {settings.api_key}"}
-        )
+        self._source: Final = source
         self._keeps_account: Final = settings.checkpoint is not None
+        self._in_thread: Final = in_thread
         self._admission: Final = Admission()
-        self.capture: Final = Capture(instance_of(settings.checkpoint, "model"), self._admission)
+        self.capture: Final = Capture(
+            instance_of(settings.checkpoint, "model"),
+            self._admission,
+            source,
+            _staging(settings),
+            in_thread,
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One policy call."""
@@ -82,9 +101,10 @@ class ModelServer:
                 reply = await attended(request, self._admission, lambda: self._generate(call))
                 await self._admission.until_open()
                 work.busy(SENDING)
-                delivered = reply.status_code == SUCCESS and not isinstance(reply, Gone)
-                if self._keeps_account and delivered:
-                    self.capture.deliver(call, bytes(reply.body))
+                answer = self.capture.calls.answers.get(call.id)
+                if self._keeps_account and answer is not None and not isinstance(reply, Gone):
+                    self.capture.deliver(call, answer)
+                self.capture.calls.leave(call)  # there is nothing left of it to cut
                 await reply(scope, receive, send)
             finally:
                 self.capture.calls.leave(call)
@@ -116,10 +136,13 @@ class ModelServer:
 
     def _admitted(self, asked: _Asked) -> Call:
         order = self._in_worker_words(asked.params)
+        calls, name = self.capture.calls, new_id()
         if not self._keeps_account or asked.episode is None:
-            return self.capture.calls.admit(asked.episode, order)
+            return calls.admit(Call(name, asked.episode, order))
         self.capture.admit(asked.episode, asked.parent)
-        return self.capture.calls.admit(asked.episode, order, asked.parent, digest_of(asked.params))
+        digest, constrained = digest_of(asked.params), is_constrained(asked.params)
+        cut = None if constrained else self.capture.take_cut(asked.episode, asked.parent, digest)
+        return calls.admit(Call(name, asked.episode, order, asked.parent, digest, cut, constrained))
 
     def _in_worker_words(self, asked: dict[str, Raw]) -> bytes:
         params = {**asked, "stream": Raw(b"true")}
@@ -128,21 +151,46 @@ class ModelServer:
         return msgspec.json.encode(params)
 
     async def _generate(self, call: Call) -> Response:
-        headers = self._headers
-        if call.episode is not None:
-            headers = {**headers, CAPTURE_KEY: call.episode.capture_key}
-        response = await respond(self._worker, call, headers)
-        return Response(response, media_type="application/json", headers={CALL_ID: call.id})
+        answer = await self._held(call) or await self._source.respond(call)
+        self.capture.calls.answered(call, answer)
+        return Response(answer.body, media_type="application/json", headers={CALL_ID: call.id})
+
+    async def _held(self, call: Call) -> Answer | None:
+        """The answer that an earlier attempt never got, if that is there."""
+        staging = self.capture.staging
+        if staging is None or call.cut is None or not call.cut.whole:
+            return None
+        try:
+            staged = await self._in_thread(partial(staging.fetch, call.cut.key))
+        except DamageError:
+            return None
+        if isinstance(staged.response, msgspec.UnsetType):
+            return None
+        return Answer(bytes(staged.response), staged.tokens, BY_HOLDING)
 
 
-def build_app(settings: ModelSettings, connect: Connect = network) -> Starlette:
+def _staging(settings: ModelSettings) -> Staging | None:
+    if settings.checkpoint is None or settings.cuts == "off":
+        return None
+    return Staging(Path(settings.checkpoint.directory) / STAGING)
+
+
+def build_app(
+    settings: ModelSettings, connect: Connect = network, in_thread: InThread = _THREAD
+) -> Starlette:
     """The policy model server as an ASGI application."""
     worker = Peer("inference worker", settings.worker_url, connect)
-    server = ModelServer(settings, worker)
+    headers = {} if settings.api_key is None else {"authorization": f"Bearer {settings.api_key}"}
+    source = Native(worker, headers, cuts=settings.worker_cuts)
+    server = ModelServer(settings, source, in_thread)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        yield
+        async with trio.open_nursery() as tasks:  # the lifespan is one task, from its start to its end
+            if server.capture.cuts is not None:
+                server.capture.cuts.tasks = tasks
+            yield
+            tasks.cancel_scope.cancel()
         await worker.aclose()
 
     routes = [

@@ -1,19 +1,33 @@
 """The policy calls of this process and their ledger: what a checkpoint takes of them."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import final
+from functools import partial
+from typing import Final, final
 
+import anyio.to_thread
 import msgspec
 
+from triocollect.capture.staging import Staging, packs_of
+from triocollect.errors import DamageError
 from triocollect.participant import Admission, episode_of
 from triocollect.participant.restoring import Restoring
+from triocollect.participant.standing import InThread
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Record
-from triocollect.protocol.messages import Mode, PrepareReport
+from triocollect.protocol.messages import Blocker, Mode, PrepareReport
 from triocollect.protocol.values import NOT_JSON
-from triocollect.servers.model.calls import Call, Calls
-from triocollect.servers.model.ledger import CallLedger, LedgerRow, LedgerRows
+from triocollect.servers.model.calls import Answer, Call, Calls
+from triocollect.servers.model.cuts import Cuts, Source
+from triocollect.servers.model.filed import FiledCut, FiledCuts
+from triocollect.servers.model.ledger import CallLedger, LedgerRow
 from triocollect.servers.states import give_back, keep
+
+_log: Final = logging.getLogger("triocollect.servers")
+
+PATIENCE: Final = 0.1  # of a prepare's budget, for receipts
+MOST_PATIENCE_S: Final = 3.0
+MOST_FROZEN_S: Final = 3600.0
 
 
 class _Usage(msgspec.Struct, frozen=True):
@@ -26,19 +40,57 @@ class _Response(msgspec.Struct, frozen=True):
     usage: _Usage | None = None
 
 
+class KeptCalls(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The `state` of a record: the delivered calls of an episode, in that order, and one that was cut."""
+
+    rows: tuple[LedgerRow, ...]
+    cut: FiledCut | None = None
+
+
 @final
 class Capture(Restoring[Record, None]):
-    """Calls rest from their admission to their delivery: what is under way at a cut is made again.
+    """Calls rest from their admission to their delivery: at a cut what is under way is cut, or made again.
 
-    `restored` names the episodes whose rows were imported and that have not called since.
+    `restored` names the episodes whose rows were imported and that have not called since. Without a `staging`
+    nothing is cut, and no cut is taken up.
     """
 
     mode: Mode = "exported"
 
-    def __init__(self, instance: str, admission: Admission) -> None:
+    def __init__(
+        self,
+        instance: str,
+        admission: Admission,
+        source: Source,
+        staging: Staging | None = None,
+        in_thread: InThread = anyio.to_thread.run_sync,
+    ) -> None:
         super().__init__("model", instance, admission, Record)
         self.calls = Calls()
         self.ledger = CallLedger()
+        self.filed = FiledCuts()
+        self.staging: Final = staging
+        self.cuts: Final = (
+            None
+            if staging is None
+            else Cuts(self.calls, source, staging, in_thread, changed=admission.changed)
+        )
+        self._in_thread: Final = in_thread
+        self._kept: tuple[str, ...] = ()
+
+    def close(self) -> None:
+        """Have everything cut that is under way."""
+        super().close()
+        if self.cuts is not None:
+            lease = self.admission.lease
+            patience_s = min(MOST_PATIENCE_S, PATIENCE * lease.budget_s)
+            self.cuts.close(min(MOST_FROZEN_S, lease.left_s()), patience_s)
+
+    def open(self) -> None:
+        """Have it go on."""
+        super().open()
+        if self.cuts is not None:
+            self.cuts.open()
 
     def admit(self, episode: EpisodeId, parent: str | None) -> None:
         """A call of this episode comes, from a caller that knows the conversation up to `parent`."""
@@ -46,61 +98,130 @@ class Capture(Restoring[Record, None]):
             del self.restored[episode]
             self.ledger.cut_back(episode, parent)
 
-    def deliver(self, call: Call, response: bytes) -> None:
-        """The response of this call goes out now."""
+    def take_cut(self, episode: EpisodeId, parent: str | None, request_sha256: str) -> FiledCut | None:
+        """The cut that a call of this episode goes on from."""
+        return self.filed.take(episode, parent, request_sha256)
+
+    def deliver(self, call: Call, answer: Answer) -> None:
+        """The answer to this call goes out now."""
         if call.episode is not None:
-            self.ledger.commit(call.episode, _row(call, response))
+            self.ledger.commit(call.episode, _row(call, answer))
 
     def end(self, episode: EpisodeId) -> None:
         """The episode makes no call any more, and nothing of it will be continued."""
         self.restored.pop(episode, None)
+        self.filed.drop(episode.__eq__)
         self.ledger.end(episode)
 
     def report(self) -> PrepareReport:
-        """`undelivered`: calls under way and responses that are held."""
-        return self.admission.report(counts={"undelivered": len(self.calls.serving)})
+        """`undelivered`: calls under way and answers that are held.
+
+        Of these are `cut`: what was generated is kept, `held`: the whole answer is, and `not_cut`: generated
+        again by who continues. `kept_tokens`: that are not.
+        """
+        serving = self.calls.serving.values()
+        cuts = [cut for call in serving if (cut := self._cut_of(call)) is not None]
+        whole = sum(cut.whole for cut in cuts)
+        report = self.admission.report(
+            counts={
+                "undelivered": len(serving),
+                "cut": len(cuts) - whole,
+                "held": whole,
+                "not_cut": len(serving) - len(cuts),
+                "kept_tokens": sum(cut.tokens for cut in cuts),
+            }
+        )
+        if self.cuts is None or not self.cuts.waiting:
+            return report
+        blockers = (*report.blockers, Blocker("inference", "what is generated is being staged"))
+        return msgspec.structs.replace(report, blockers=blockers, blocker_count=len(blockers))
 
     def free(self, gone: Callable[[EpisodeId], bool]) -> None:
         """Drop the rows of these episodes."""
         super().free(gone)
+        self.filed.drop(gone)
         self.ledger.drop(gone)
 
     async def discard(self, keep: frozenset[EpisodeId] | None) -> None:
         """Drop the imported rows of episodes that have not called since."""
         unclaimed = self.restored.keys() - (keep or frozenset())
-        super().free(unclaimed.__contains__)
-        self.ledger.drop(unclaimed.__contains__)
+        self.free(unclaimed.__contains__)
 
     def export(self, scope: frozenset[EpisodeId]) -> Sequence[Record]:
-        """The delivered calls of the scope."""
-        kept = {episode: LedgerRows(tuple(self.ledger.rows(episode))) for episode in sorted(scope)}
+        """The delivered calls of the scope, and what is kept of those that are not."""
+        cuts = self._cuts_of(scope)
+        self._kept = packs_of(cut.key for cut in cuts.values())
+        kept = {
+            episode: KeptCalls(tuple(self.ledger.rows(episode)), cuts.get(episode))
+            for episode in sorted(scope)
+        }
         return [
             Record(rollout_id=name.rollout_id, attempt=name.attempt, kind="model", state=keep(of))
             for name, of in kept.items()
-            if of.rows
+            if of.rows or of.cut is not None
         ]
+
+    def kept(self) -> Sequence[str]:
+        """The packs that hold the cuts which were just exported."""
+        return self._kept
+
+    def _cuts_of(self, scope: frozenset[EpisodeId]) -> dict[EpisodeId, FiledCut]:
+        """One for each episode: of calls side by side the one that saves most, of the same call the last."""
+        cuts = {name: cut for name in scope if (cut := self.filed.of(name)) is not None}
+        for call in self.calls.serving.values():
+            if call.episode in scope and (cut := self._cut_of(call)) is not None:
+                before = cuts.get(call.episode)
+                if before is None or _same(before, cut) or cut.tokens > before.tokens:
+                    cuts[call.episode] = cut
+        return cuts
+
+    def _cut_of(self, call: Call) -> FiledCut | None:
+        return None if self.cuts is None else self.cuts.of(call)
 
     async def install(
         self, records: Sequence[Record], becomes: Mapping[EpisodeId, EpisodeId]
     ) -> Sequence[EpisodeId]:
-        """Import the rows of each record for the attempt to come. Raises StateError."""
+        """Import what each record keeps for the attempt to come. Raises StateError."""
         imported = {
-            becomes[name]: give_back(record.state, LedgerRows).rows
+            becomes[name]: give_back(record.state, KeptCalls)
             for record in records
             if (name := episode_of(record)) in becomes
         }
+        cuts = {episode: of.cut for episode, of in imported.items() if of.cut is not None}
+        readable = await self._in_thread(partial(self._readable, cuts))
         await self.discard(None)
         later = {episode.rollout_id for episode in imported}
-        self.ledger.drop(lambda episode: episode.rollout_id in later)
-        for episode, rows in imported.items():
-            self.ledger.take_over(episode, rows)
+        self.free(lambda episode: episode.rollout_id in later)
+        for episode, of in imported.items():
+            self.ledger.take_over(episode, of.rows)
+        self.filed.file(readable)
         self.restored = dict.fromkeys(imported)
         return tuple(imported)
 
+    def _readable(self, cuts: Mapping[EpisodeId, FiledCut]) -> dict[EpisodeId, FiledCut]:
+        """Those that can be taken up. A cut only saves work, so one that is lost fails nothing."""
+        if self.staging is None:
+            return {}
+        readable, faults = dict[EpisodeId, FiledCut](), list[str]()
+        for episode, cut in cuts.items():
+            try:
+                self.staging.fetch(cut.key)
+            except DamageError as error:
+                faults.append(str(error))
+            else:
+                readable[episode] = cut
+        if faults:
+            _log.warning("%d calls are generated again, from their start: %s", len(faults), faults[0])
+        return readable
 
-def _row(call: Call, response: bytes) -> LedgerRow:
+
+def _same(one: FiledCut, other: FiledCut) -> bool:
+    return (one.parent, one.request_sha256) == (other.parent, other.request_sha256)
+
+
+def _row(call: Call, answer: Answer) -> LedgerRow:
     try:
-        said = msgspec.json.decode(response, type=_Response)
+        said = msgspec.json.decode(answer.body, type=_Response)
     except NOT_JSON:
         said = _Response()  # whatever it is, it was delivered
     usage = said.usage or _Usage()
@@ -111,4 +232,6 @@ def _row(call: Call, response: bytes) -> LedgerRow:
         response_id=said.id,
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
+        continued_at=msgspec.UNSET if answer.continued_at is None else answer.continued_at,
+        continued_by=msgspec.UNSET if answer.continued_by is None else answer.continued_by,
     )

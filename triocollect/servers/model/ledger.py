@@ -14,7 +14,11 @@ from triocollect.protocol.ids import EpisodeId
 
 
 class LedgerRow(msgspec.Struct, frozen=True):
-    """One delivered call. Lengths are in tokens, None where the worker does not say."""
+    """One delivered call. Lengths are in tokens, None where the worker does not say.
+
+    `continued_at`: how many of its tokens were generated before a checkpoint, `continued_by`: by which means
+    the rest was generated after them; neither for a call that was generated in one piece.
+    """
 
     call_id: str
     parent: str | None
@@ -22,6 +26,8 @@ class LedgerRow(msgspec.Struct, frozen=True):
     response_id: str | None
     input_tokens: int | None
     output_tokens: int | None
+    continued_at: int | msgspec.UnsetType = msgspec.UNSET
+    continued_by: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class LedgerRows(msgspec.Struct, frozen=True):

@@ -6,16 +6,19 @@ from typing import Final
 import httpx
 
 from triocollect.errors import PeerError, TransportError
+from triocollect.protocol.inference import CONTINUED_AT
 from triocollect.protocol.values import NOT_JSON
-from triocollect.servers.model.calls import Call
+from triocollect.servers.model.calls import Answer, Call
 from triocollect.servers.model.events import ENDINGS, FAULTS, NOTHING, EventStream
 from triocollect.servers.peers import Peer, PeerReply, answered_badly, lost, told
 
 PATH: Final = "/responses"
+MOST_DIGITS: Final = 9  # of a count of tokens
+BY_WORKER: Final = "worker"  # it has continued the call by itself
 
 
-async def respond(worker: Peer, call: Call, headers: Mapping[str, str]) -> bytes:
-    """The Response object of one call, as JSON. Raises PeerError.
+async def respond(worker: Peer, call: Call, headers: Mapping[str, str]) -> Answer:
+    """The answer to one call. Raises PeerError.
 
     A worker that cannot stream and answers with plain JSON is understood too.
     """
@@ -25,10 +28,17 @@ async def respond(worker: Peer, call: Call, headers: Mapping[str, str]) -> bytes
                 body = await answer.aread()
                 raise answered_badly(worker.name, PATH, PeerReply(answer.status_code, body, None))
             if not answer.headers.get("content-type", "").startswith("text/event-stream"):
-                return await answer.aread()
-            return await _last_response(worker.name, answer)
+                return _answer(answer, await answer.aread())
+            return _answer(answer, await _last_response(worker.name, answer))
         except (httpx.HTTPError, TransportError) as error:
             raise await lost(worker.name, error) from error
+
+
+def _answer(answer: httpx.Response, body: bytes) -> Answer:
+    said = answer.headers.get(CONTINUED_AT, "")
+    if not (said.isascii() and said.isdigit() and len(said) <= MOST_DIGITS):
+        return Answer(body)
+    return Answer(body, int(said), BY_WORKER)
 
 
 async def _last_response(name: str, answer: httpx.Response) -> bytes:

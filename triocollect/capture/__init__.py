@@ -1,0 +1,1 @@
+"""What model servers keep on disk of the calls that they serve."""
