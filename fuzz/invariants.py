@@ -1,7 +1,10 @@
-"""What holds for every run, by number; a check that fails says which, and each planted flaw does too."""
+"""What holds for every run, by number; a check that fails says which, and each planted flaw does too.
+
+Some promises have no number, but a name: what is seen of them is not told as another thing than it is.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NoReturn
+from typing import Final, Literal, NoReturn, TypeAlias
 
 INVARIANTS: Final = {
     1: "a row that has a result is not played again; one result each, and at a complete end exactly one",
@@ -21,13 +24,23 @@ INVARIANTS: Final = {
     15: "a death at any file operation leaves what a rerun continues; finished + failed + left adds up",
     16: "nothing of a finished and forgotten row is kept anywhere",
 }
+NAMED: Final = {
+    "security": "without the token nothing is obeyed or told; no path of a peer leads out of the directory",
+    "protocol": "every answer is one of the protocol, and a refusal changes nothing",
+    "words": "what goes wrong is told in words of ours: which file, line or server; nothing breaks of it",
+    "reading": "whole lines and files count for what they say, and anything else for damaged",
+}
+Which: TypeAlias = int | Literal["security", "protocol", "words", "reading"]
 
 
 class BrokenError(AssertionError):
-    """An invariant does not hold, and `others` do not either."""
+    """An invariant does not hold, or a promise that has a name, and `others` do not either."""
 
-    def __init__(self, number: int, what: str, others: Sequence["BrokenError"] = ()) -> None:
-        said = f"invariant {number} is broken: {what}\n({INVARIANTS[number]})"
+    def __init__(self, number: Which, what: str, others: Sequence["BrokenError"] = ()) -> None:
+        if isinstance(number, int):
+            said = f"invariant {number} is broken: {what}\n({INVARIANTS[number]})"
+        else:
+            said = f"the promise of {number} is broken: {what}\n({NAMED[number]})"
         super().__init__("\n".join([said, *map(str, others)]))
         self.number: Final = number
         self.what: Final = what
@@ -38,12 +51,12 @@ def said(number: int, what: str) -> str:
     return f"{what} (invariant {number} is broken)"
 
 
-def broken(number: int, what: str) -> NoReturn:
-    """Say that invariant `number` does not hold, and what was seen. Raises BrokenError."""
+def broken(number: Which, what: str) -> NoReturn:
+    """Say that an invariant or a named promise does not hold, and what was seen. Raises BrokenError."""
     raise BrokenError(number, what)
 
 
-def holds(number: int, condition: object, what: str) -> None:
+def holds(number: Which, condition: object, what: str) -> None:
     """Raises BrokenError where the condition is false. `what`: what was seen then."""
     if not condition:
         broken(number, what)

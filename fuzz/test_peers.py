@@ -36,6 +36,6 @@ def test_no_lie_of_a_participant_is_published_and_everybody_opens_again():
 
 def test_a_participant_obeys_its_rightful_controller_alone_and_opens_again():
     kinds = tried("controllers", 160).account().kinds
-    assert kinds.keys() == {"rightful", "untrue", "nonsense", "wrong token", "wrong method"}
+    assert kinds.keys() == {"untrue", "nonsense", "wrong token", "wrong method"}
     assert min(kind.injected for kind in kinds.values()) > 300
     assert set(kinds["wrong token"].outcomes) == {"unauthorized"}

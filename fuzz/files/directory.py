@@ -136,11 +136,11 @@ def check_lock(folder: Path, left: Left) -> str:
     try:
         found = read_lock(root)
     except DamageError as error:
-        holds(15, "collector.lock" in str(error), f"damage is told without the file's name: {error}")
+        holds("words", "collector.lock" in str(error), f"damage is told without the file's name: {error}")
         run = oracle.log(left.files[f"{CHECKPOINTS}/{DISPATCHED}"]).header.run
         holds(2, run_by_other_files(root) == run, "the run is forgotten although its log names it")
         return "damage told"
-    holds(15, (found is None) == (data == b""), "a lock file says nothing")
+    holds("reading", (found is None) == (data == b""), "a lock file says nothing")
     return "read" if found is not None else "empty"
 
 
@@ -148,11 +148,11 @@ def check_rest(folder: Path, left: Left) -> str:
     """What is only for people: never an error."""
     root = folder / CHECKPOINTS
     pid = read_pid(root)
-    holds(14, pid is None or pid >= 0, f"signals would go to {pid}")
+    holds("reading", pid is None or pid >= 0, f"signals would go to {pid}")
     outcomes, end = read_outcomes(root)
     path = root / "outcomes.jsonl"
     whole = path.read_bytes().count(b"\n") if path.exists() else 0
-    holds(14, len(outcomes) <= whole, "more outcomes than lines")
+    holds("reading", len(outcomes) <= whole, "more outcomes than lines")
     again, same = read_outcomes(root, end)
-    holds(14, (again, same) == ([], end), "an outcome is told twice")
+    holds("reading", (again, same) == ([], end), "an outcome is told twice")
     return "read"

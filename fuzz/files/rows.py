@@ -59,7 +59,7 @@ def judge_mended(path: Path, before: bytes, *, told: bool) -> str:
     is_object = oracle.is_object(tail)
     was_kept = after == before + b"\n"
     holds(15, is_object is None or was_kept == is_object, f"{path.name}: a tail was taken for what it is not")
-    holds(15, told, f"{path.name}: a tail was mended without a word")
+    holds("words", told, f"{path.name}: a tail was mended without a word")
     return "newline added" if was_kept else "tail cut"
 
 
@@ -73,7 +73,7 @@ def judge_output(scan_of: OutputScan, data: bytes) -> None:
     for key, attempt in found.used.items():
         known = scan_of.attempts.get(key, 0 if key in done else -1)
         holds(2, known >= attempt or key in done, f"{key_of(key)}: attempt {attempt} is forgotten")
-    holds(15, scan_of.damaged.count >= found.damaged, "a damaged line is passed over in silence")
+    holds("words", scan_of.damaged.count >= found.damaged, "a damaged line is passed over in silence")
 
 
 def check_output(folder: Path, left: Left) -> str:
@@ -118,41 +118,49 @@ def check_input(folder: Path, left: Left) -> str:
         _judge_refusal(path, error, left)
         return "refused"
     except ConfigError as error:
-        holds(15, str(path) in str(error), "a refusal names no file")
+        holds("words", str(path) in str(error), "a refusal names no file")
         return "refused"
     draft.commit()
     data, lines = made.read_bytes(), _unpacked(path)
     made.unlink()
-    holds(15, lines is not None, "a gzip file that Python cannot read is taken")
+    holds("reading", lines is not None, "a gzip file that Python cannot read is taken")
     rows, tail = oracle.split(data)
-    holds(15, not tail, "the rows are not whole lines")
+    holds("reading", not tail, "the rows are not whole lines")
     sources = [line for line in lines or () if line.strip(BLANK)]
-    holds(15, len(rows) == len(sources), f"{len(sources)} lines, and {len(rows)} rows")
+    holds("reading", len(rows) == len(sources), f"{len(sources)} lines, and {len(rows)} rows")
     for source, one in zip(sources, rows, strict=True):
         wanted, got = oracle.read(source), oracle.read(one)
-        holds(15, wanted.is_json and isinstance(wanted.value, dict), "a line that is no object became a row")
+        holds(
+            "reading",
+            wanted.is_json and isinstance(wanted.value, dict),
+            "a line that is no object became a row",
+        )
         if wanted.sure and source.count(b"[") + source.count(b"{") < COMPARED:
             differ = _differing(wanted.value, got.value)
-            holds(15, not differ, f"fields of a row are not what the input says: {differ}")
+            holds("reading", not differ, f"fields of a row are not what the input says: {differ}")
     return "taken"
 
 
 def _judge_refusal(path: Path, error: InputError, left: Left) -> None:
-    holds(15, error.path == str(path), f"a refusal names {error.path}")
+    holds("words", error.path == str(path), f"a refusal names {error.path}")
     lines = _unpacked(path)
     if lines is None:
         return
     bad = [number for number, line in enumerate(lines, 1) if _is_bad(line)]
     if error.line is None:
-        holds(15, "line" in str(error), f"a refusal names no line: {error}")
+        holds("words", "line" in str(error), f"a refusal names no line: {error}")
     else:
         first = min(bad, default=len(lines))
         refused = lines[error.line - 1]
         as_ever = refused in oracle.split(left.files["in.jsonl"])[0] or not refused.strip(BLANK)
-        holds(15, not as_ever, f"line {error.line} is whole, and refused: {error}")
-        holds(15, error.line <= first, f"line {error.line} is refused, and line {first} is the first bad one")
+        holds("reading", not as_ever, f"line {error.line} is whole, and refused: {error}")
+        holds(
+            "words",
+            error.line <= first,
+            f"line {error.line} is refused, and line {first} is the first bad one",
+        )
         begin = sum(len(line) + 1 for line in lines[: error.line - 1])
-        holds(15, error.offset in {begin, begin + MARK}, f"byte {begin} is called byte {error.offset}")
+        holds("words", error.offset in {begin, begin + MARK}, f"byte {begin} is called byte {error.offset}")
 
 
 def _is_bad(line: bytes) -> bool:
@@ -198,15 +206,19 @@ def check_materialised(folder: Path, left: Left) -> str:
     count = 0
     try:
         for one in read_rows(path):
-            holds(15, one.line == (lines[count] if count < len(lines) else None), f"row {count} is another")
+            holds(
+                "reading",
+                one.line == (lines[count] if count < len(lines) else None),
+                f"row {count} is another",
+            )
             count += 1
     except DamageError as error:
-        holds(15, f"line {count + 1} " in str(error), f"damage is told of another line: {error}")
+        holds("words", f"line {count + 1} " in str(error), f"damage is told of another line: {error}")
         text = oracle.read(lines[count]) if count < len(lines) else None
         fits = text is not None and text.sure and _is_head(text.value)
-        holds(15, not fits, f"a whole row is called damaged: {error}")
+        holds("reading", not fits, f"a whole row is called damaged: {error}")
         return "damage told"
-    holds(15, count == len(lines) and not tail, "a row was lost, or half a row was taken")
+    holds("reading", count == len(lines) and not tail, "a row was lost, or half a row was taken")
     return "read"
 
 
@@ -224,10 +236,14 @@ def check_run_file(folder: Path, left: Left) -> str:
     data = path.read_bytes()
     said, fault = read_run_file(path)
     if said is None:
-        holds(15, fault is not None and str(path) in fault, "a damaged run file is told of without its name")
+        holds(
+            "words",
+            fault is not None and str(path) in fault,
+            "a damaged run file is told of without its name",
+        )
         return "damage told"
     whole = oracle.read(data)
-    holds(15, whole.is_json or not whole.sure, "a run file that is no JSON is believed")
+    holds("reading", whole.is_json or not whole.sure, "a run file that is no JSON is believed")
     same = whole.value is None or (said.run, said.rows) == (whole.value["run"], whole.value["rows"])
-    holds(15, same, "it says something else")
+    holds("reading", same, "it says something else")
     return "read"

@@ -31,7 +31,7 @@ def check_start(folder: Path, left: Left) -> str:
     try:
         first = _start(folder, left, before, accept=False)
     except DriftError as error:
-        holds(15, "--accept-drift" in str(error), f"a refusal without a way on: {error}")
+        holds("words", "--accept-drift" in str(error), f"a refusal without a way on: {error}")
         holds(15, _rows_differ(left, before), f"only a file of ours is damaged, and it is refused: {error}")
         holds(15, _all_bytes(folder) == before, "a refusal changed something")
         first = _start(folder, left, before, accept=True)
@@ -156,7 +156,7 @@ def check_commands(folder: Path, left: Left) -> str:
         except UsageError:
             pass  # there is nothing of a run that it could tell of
         except TriocollectError as error:
-            holds(14, "/" in str(error), f"a refusal that names no file: {error}")
+            holds("words", "/" in str(error), f"a refusal that names no file: {error}")
     holds(15, _all_bytes(folder) == before, "a command that only reads changed something")
     rung = find_checkpoint(folder / CHECKPOINTS)
     with contextlib.suppress(TriocollectError):

@@ -46,10 +46,9 @@ def try_one(family: str, number: int, tally: Tally) -> None:
         FAMILIES[family].live(number, tally)
     except Exception as error:  # noqa: BLE001  # whatever it is, nobody should have raised it
         reason = _first(error)
-        words = f"{family}: {reason}"
         if not isinstance(reason, BrokenError):
-            words = f"{family}: invariant 14 is broken: {type(reason).__name__}: {reason}"
-        tally.violation(words, f"python -m fuzz peers --replay {family}:{number}")
+            reason = BrokenError("words", f"{type(reason).__name__}: {reason}")
+        tally.violation(f"{family}: {reason}", f"python -m fuzz peers --replay {family}:{number}")
 
 
 def _first(error: BaseException) -> BaseException:

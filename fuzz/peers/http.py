@@ -17,6 +17,7 @@ from attrs import frozen
 
 Act: TypeAlias = Callable[[trio.SocketStream, bytes], Awaitable[None]]
 RESULT, FAILED, LOST = "result", "failed", "lost"
+NONE: Final = "none"  # what a server should do: no fault
 MOST_REPLY_BYTES: Final = 4 << 20  # of the client under test
 _DRIP_S: Final = 0.01
 
@@ -130,7 +131,7 @@ _BOMB: Final = gzip.compress(b'{"x":"' + b"x" * (50 << 20) + b'"}', 6)
 _NOISE: Final = random.Random(1).randbytes(2000)
 
 FAULTS: Final[dict[str, Fault]] = {
-    "none": _says(whole, RESULT, closes=False),
+    NONE: _says(whole, RESULT, closes=False),
     "closes at once": Fault(_close, frozenset({LOST}), reads=False),
     "resets at once": Fault(_reset, frozenset({LOST}), reads=False),
     "closes after the request": Fault(_close, frozenset({LOST})),

@@ -93,7 +93,7 @@ async def _take(here: Lied, tally: Tally, seed: int) -> None:
         _judge_published(here, taken, known, scope, here.network.lied[lies:])
     else:
         holds(3, here.latest_bytes() == before, "LATEST has changed, and nothing is published")
-        holds(3, taken.reason, "nothing is published, and nobody says why")
+        holds("words", taken.reason, "nothing is published, and nobody says why")
     for lie, call in here.network.lied[lies:]:
         tally.fault(lie, call, str(seed), "published" if published else "not published")
     here.air.ledger.torn.clear()
@@ -195,7 +195,7 @@ async def _restore(here: Lied, whole) -> str:
         becoming = {EpisodeId(one.rollout_id, one.attempt + 1) for one in continued}
         holds(10, set(ledger.scope()) == becoming, "other rows go on than were restored")
         return "restored"
-    holds(10, not continued or done.fault, "nothing is restored, and nobody says why")
+    holds("words", not continued or done.fault, "nothing is restored, and nobody says why")
     holds(10, not ledger.restored, "nothing is restored, and rows go on")
     lost = {one.rollout_id for one in ledger.lost.values()}
     holds(

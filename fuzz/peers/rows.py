@@ -13,7 +13,7 @@ from typing import Final
 import trio
 
 from fuzz.invariants import holds
-from fuzz.peers.http import FAILED, FAULTS, LOST, MOST_REPLY_BYTES, RESULT, FaultyServer
+from fuzz.peers.http import FAILED, FAULTS, LOST, MOST_REPLY_BYTES, NONE, RESULT, FaultyServer
 from fuzz.tally import Tally
 from tests.collector.runs import RunFolder
 from triocollect.errors import Exit
@@ -43,7 +43,7 @@ class Meeting:
         task, attempt = row["_ng_task_index"], row.get("_ng_attempt_index", 0)
         self.heard[task, attempt] += 1
         fares_well = bool(self.met[task]) and self._dice.random() < 0.6
-        name = "none" if fares_well else self._faults[(task + 7 * len(self.met[task])) % len(self._faults)]
+        name = NONE if fares_well else self._faults[(task + 7 * len(self.met[task])) % len(self._faults)]
         self.met[task].append(name)
         return name, json.dumps({"reward": 1.0, "n": task}).encode()
 
@@ -79,7 +79,8 @@ async def meet(folder: Path, seed: int, tally: Tally) -> None:
     for task, names in meeting.met.items():
         for nth, name in enumerate(names):
             ending = _ending_of(run, task) if nth == len(names) - 1 else "sent again"
-            tally.fault(name, "row" if nth == 0 else "row sent again", f"{seed} {task} {nth}", ending)
+            if name != NONE:
+                tally.fault(name, "row" if nth == 0 else "row sent again", f"{seed} {task} {nth}", ending)
     for nth, name in enumerate(meeting.unread):
         tally.fault(name, "connection", f"{seed} {nth}", "met")
     tally.explored += 1
