@@ -70,7 +70,7 @@ def test_where_nobody_listens_it_asks_whether_it_is_running(capsys, monkeypatch)
 def test_a_broken_promise_is_named_and_is_exit_code_3(tmp_path):
     (tmp_path / "broken.py").write_text(
         "from pathlib import Path\n"
-        "from tests.conformance.participants import RetiresInsideACheckpoint\n"
+        "from tests.conformance.broken_calls import RetiresInsideACheckpoint\n"
         f"app = RetiresInsideACheckpoint(Path({str(tmp_path)!r}))\n"
     )
     environ = os.environ | {"PYTHONPATH": str(REPOSITORY), "TRIOCOLLECT_CONTROL_TOKEN": "s3cret"}

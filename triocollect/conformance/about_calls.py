@@ -30,7 +30,7 @@ ABOUT_CALLS: Final = (
     Promise(
         4,
         "messages",
-        "a directory outside the checkpoint directory is refused",
+        "a directory outside the checkpoint directory is refused, and nothing is written there",
         door.directories_stay_inside,
         look="directory is relative, without '..'; check it before a path is made of it",
     ),
@@ -120,7 +120,7 @@ ABOUT_CALLS: Final = (
         "a resume of an operation that was never seen succeeds and fences it",
         cutting.unseen_is_fenced,
         look="a resume raises the highest ended operation, whatever is open",
-        builds_on=(5, 8, 14),
+        builds_on=(5, 8, 13, 14),
     ),
     Promise(
         16,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from triocollect.conformance import restoring, working
+from triocollect.conformance import files, restoring, working
 from triocollect.conformance.promises import Need, Promise
 
 _OPENING: Final = (5, 8, 13)
@@ -173,5 +173,23 @@ ABOUT_WORK: Final = (
         kinds=("environment",),
         modes=("exported",),
         builds_on=(*_WORK, 11, 22, 34, 36),
+    ),
+    Promise(
+        42,
+        "checkpoint",
+        "a commit writes into the folder that it is told, and touches nothing beside it",
+        files.commit_keeps_to_its_folder,
+        look="temporary names inside that folder, too; older checkpoints are the collector's to remove",
+        needs=(Need.DIRECTORY,),
+        builds_on=(*_OPENING, 11, 19),
+    ),
+    Promise(
+        43,
+        "work",
+        "a second /run of an attempt that is under way is refused: duplicate_attempt",
+        working.twice_at_once_is_refused,
+        look="the start of an episode asks, in one step, whether it is under way already",
+        kinds=("environment",),
+        builds_on=_WORK,
     ),
 )

@@ -1,6 +1,7 @@
 """Promises about what a commit leaves in the checkpoint directory, as it is seen from here."""
 
 import hashlib
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -9,7 +10,7 @@ from typing import Final
 import anyio
 import msgspec
 
-from triocollect.conformance.peer import Peer, UnderWay
+from triocollect.conformance.peer import OF_A_TEST, Peer, UnderWay
 from triocollect.conformance.reply import Reply
 from triocollect.protocol.manifests import Manifest
 from triocollect.protocol.messages import Committed, ManifestRef, Resumed
@@ -95,6 +96,32 @@ async def _commit(peer: Peer, how: str) -> None:
                 asking = UnderWay(tasks, lambda: peer.call("commit", **fields))
                 await asking.reply(0.001)
                 tasks.cancel_scope.cancel()
+
+
+async def commit_keeps_to_its_folder(peer: Peer) -> None:
+    """Whatever appears is below the folder that the commit names; what was there before stays as it was."""
+    before = _standing(peer)
+    await peer.committed()
+    reply = await peer.call("resume")
+    reply.done(Resumed)
+    after = _standing(peer)
+    changed = {name for name, _ in before.items() ^ after.items()}
+    ours = f"{peer.folders[-1]}/"
+    if strange := sorted(name for name in changed if not name.startswith(ours)):
+        how = "was removed" if strange[0] not in after else "is changed" if strange[0] in before else "is new"
+        raise reply.broken(f"nothing written outside {ours} by its commit: {strange[0]} {how}")
+
+
+def _standing(peer: Peer) -> dict[str, tuple[int, ...]]:
+    """What is in the checkpoint directory. Folders of other tests of this kind are none of our business."""
+    assert peer.directory is not None
+    beside = {path.name: () for path in peer.directory.iterdir() if not path.name.startswith(OF_A_TEST)}
+    files = [path for folder in peer.folders for path in files_of(peer, folder)]
+    return beside | {name: _version((peer.directory / name).stat()) for name in files}
+
+
+def _version(one: os.stat_result) -> tuple[int, ...]:
+    return one.st_ino, one.st_size, one.st_mtime_ns
 
 
 def files_of(peer: Peer, folder: str) -> frozenset[str]:

@@ -21,7 +21,13 @@ from triocollect.protocol.messages import PREFIX, Committed, Prepared, Status
 BUDGET_MS: Final = 20_000  # of every call that does not say otherwise: a busy machine is no broken promise
 LEASE_MS: Final = 40_000
 PATIENCE_S: Final = 15.0  # beyond any budget: who has not answered by then does not
+OF_A_TEST: Final = "conformance-"  # so all names begin that a test brings with it
 WAITING_S: Final = 0.5  # a request without an answer for so long waits
+
+_ONE_PROCESS: Final = (
+    "boot {}, as in every reply before, for nobody started it anew. Either it died, which its log tells, or "
+    "several processes serve this port, each with a state of its own: serve in one (uvicorn --workers 1)"
+)
 
 Restart: TypeAlias = Callable[[], Awaitable[None]]
 
@@ -53,8 +59,10 @@ class Peer:
         self.works: Final = works
         self.patience_s: Final = patience_s
         self.directory: Final = directory
-        self.restart: Final = restart
-        self.name: Final = f"conformance-{secrets.token_hex(4)}"
+        self.restart: Final = None if restart is None else self._anew
+        self._start_anew: Final = restart
+        self._boot: str | None = met.capabilities.boot  # of the process that answers, once it has
+        self.name: Final = f"{OF_A_TEST}{secrets.token_hex(4)}"
         self.epoch = met.status.epoch
         self.operation = 0
         self.episodes: Final[list[EpisodeId]] = []  # that work was asked for
@@ -84,16 +92,26 @@ class Peer:
     async def raw(
         self, method: str, route: str, body: bytes | None = None, *, asked: str = "", token: str | None = ""
     ) -> Reply:
-        """Any control call. `token` is shown in place of the right one; None: none is."""
+        """Any control call. `token` is shown in place of the right one; None: none is.
+
+        Each has a connection of its own: one that stays leads to the same process of several every time.
+        Raises BrokenPromiseError where another process answers than before.
+        """
         shown = self.token if token == "" else token
-        headers = {} if shown is None else {"authorization": f"Bearer {shown}"}
+        headers = {"connection": "close"}
+        if shown is not None:
+            headers["authorization"] = f"Bearer {shown}"
         said = asked or f"{method} {route}"
         try:
             with anyio.fail_after(BUDGET_MS / 1000 + PATIENCE_S):
-                return await self._exchange(method, f"{PREFIX}/{route}", body, headers, said)
+                reply = await self._exchange(method, f"{PREFIX}/{route}", body, headers, said)
         except TimeoutError:
             expected = f"an answer within the budget of {BUDGET_MS / 1000:g} s"
             raise BrokenPromiseError(asked=said, answered="nothing", expected=expected) from None
+        if (boot := reply.boot) is not None:
+            self._boot = self._boot or boot
+            reply.must(boot == self._boot, _ONE_PROCESS.format(self._boot))
+        return reply
 
     async def begin(self) -> Reply:
         """Greet as a collector of the next epoch: whatever was tried before is over."""
@@ -182,6 +200,14 @@ class Peer:
                 "server can play (--input), or another route (--work)"
             )
         return episode
+
+    async def _anew(self) -> None:
+        """Return when another process serves. Raises UntriedError."""
+        assert self._start_anew is not None
+        await self._start_anew()
+        before, self._boot = self._boot, None
+        if (await self.status()).boot == before:
+            raise UntriedError("the restart brought no other process: its boot is the same")
 
     async def _exchange(
         self, method: str, path: str, body: bytes | None, headers: dict[str, str], asked: str

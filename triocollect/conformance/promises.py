@@ -64,9 +64,13 @@ def concerns(promise: Promise, kind: Kind, mode: Mode) -> bool:
     return kind in promise.kinds and mode in promise.modes
 
 
+_ALL_BUILD_ON: Final = 2  # whatever several processes answer means nothing
+
+
 def groundless(promise: Promise, findings: Sequence[Finding]) -> str | None:
     """Why it means nothing after what was found; None when it can be tried."""
-    on = [one.number for one in findings if one.verdict == "BROKEN" and one.number in promise.builds_on]
+    needed = (_ALL_BUILD_ON, *promise.builds_on)
+    on = [one.number for one in findings if one.verdict == "BROKEN" and one.number in needed]
     if not on:
         return None
     return f"it builds on {', '.join(map(str, on))}, which {'is' if len(on) == 1 else 'are'} broken"

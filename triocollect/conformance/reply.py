@@ -40,6 +40,16 @@ class Reply:
         return None if refusal is None else refusal.code
 
     @property
+    def boot(self) -> str | None:
+        """Of the process that carried the call out; None where it was not carried out."""
+        if self.status != _OK:
+            return None
+        try:
+            return msgspec.json.decode(self.body, type=Answer).boot
+        except NOT_JSON:
+            return None
+
+    @property
     def success(self) -> bool:
         """Whether it is a success of HTTP."""
         return self.status in SUCCESS

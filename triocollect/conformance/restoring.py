@@ -144,8 +144,6 @@ async def _restored(peer: Peer, episode: EpisodeId, answer: Committed) -> str:
     folder = peer.folders[-1]
     assert peer.restart is not None
     await peer.restart()
-    if (await peer.status()).boot == answer.boot:
-        raise UntriedError("the restart brought no other process: its boot is the same")
     await peer.begin()
     after = EpisodeId(episode.rollout_id, episode.attempt + 1).capture_key
     reply = await peer.call("restore", **restore_of(folder, answer.manifest.sha256, episode))

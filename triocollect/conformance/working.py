@@ -129,6 +129,11 @@ async def scope_is_exported(peer: Peer) -> None:
     await peer.prepared()
     reply = await peer.call("commit", **peer.cut(wanted))
     exported = reply.done(Committed).exported
+    if not exported and peer.works.path is not None:
+        raise UntriedError(
+            f"it exported nothing of {wanted.capture_key}, which may be right where {peer.works.path} leaves "
+            "nothing behind: give the route that begins a session (--work)"
+        )
     reply.must(exported == (wanted.capture_key,), f"exported: {wanted.capture_key}, which it had served")
 
 
@@ -185,6 +190,30 @@ async def flight_is_exported(peer: Peer) -> None:
         (await peer.call("resume")).done(Resumed)
         _went_on(peer, await asking.reply(peer.patience_s), "it was under way at the checkpoint")
         tasks.cancel_scope.cancel()
+
+
+async def twice_at_once_is_refused(peer: Peer) -> None:
+    """One of the two is played, whichever came first; the other one is no part of it."""
+    await peer.served()
+    begun = anyio.current_time()
+    async with anyio.create_task_group() as tasks:
+        first = await under_way(peer, tasks)
+        work = peer.works.of(peer.episodes[-1], peer.sender)
+        second = UnderWay(tasks, lambda: peer.work(work))
+        one = await first.reply(peer.patience_s)
+        ended = anyio.current_time()
+        other = await second.reply(peer.patience_s)
+        late_s = anyio.current_time() - ended
+        tasks.cancel_scope.cancel()
+    if one is None or other is None:
+        raise UntriedError("its /run needs longer than --patience: give a shorter row")
+    played, refused = (other, one) if one.code == Code.DUPLICATE_ATTEMPT else (one, other)
+    if refused.code != Code.DUPLICATE_ATTEMPT and late_s > (ended - begun) / 2:
+        raise UntriedError(
+            "its /run may have been over when it was asked again: give a row that takes longer"
+        )
+    refused.refused(Code.DUPLICATE_ATTEMPT)
+    played.must(played.success, "success: the refusal was of the other /run of this attempt")
 
 
 async def answers_are_delivered_once(peer: Peer) -> None:
