@@ -45,6 +45,30 @@ async def test_nobody_is_there():
     assert await said(handle) == "http://server: connection refused; is it running?"
 
 
+async def test_the_url_of_a_control_plane_in_place_of_the_servers():
+    async with refuses(lambda _: httpx.Response(422, json={})) as client:
+        with pytest.raises(UsageError, match=r"give the server's own URL, http://server$"):
+            await meet(client, "http://server/checkpoint/v1", TOKEN, None)
+
+
+@pytest.mark.parametrize(
+    ("url", "why", "hint"),
+    [
+        ("https://server", "TLS failed: WRONG_VERSION_NUMBER", "Then write http://"),
+        ("http://server", "the name cannot be resolved", "is its name right?"),
+    ],
+)
+async def test_a_url_that_leads_nowhere_says_what_to_look_at(url, why, hint):
+    def handle(request):
+        raise httpx.ConnectError(why, request=request)
+
+    async with refuses(handle) as client:
+        with pytest.raises(UsageError) as refused:
+            await meet(client, url, TOKEN, None)
+    assert str(refused.value).startswith(f"{url}: {why}; ")
+    assert str(refused.value).endswith(hint)
+
+
 async def test_a_server_without_a_control_plane():
     assert "takes no part in checkpoints: it has no control plane" in await said(answering(404))
 
@@ -68,7 +92,8 @@ async def test_a_page_that_is_no_participant():
 
 async def test_a_server_of_another_kind():
     assert await said(answering(200), kind="model") == (
-        "http://server is no model server: it says that its kind is agent"
+        "http://server is no model server: it says that its kind is agent; name it "
+        "--participant agent=http://server"
     )
 
 

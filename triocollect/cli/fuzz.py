@@ -35,15 +35,21 @@ asks in any order, again, at once and giving up, from a seed.
 
 The servers must be running, with the control token that is given here, and without traffic: they are closed
 and opened again and again. What was tried is cleaned up: its episodes are retired and forgotten, its folders
-removed. Some promises need more than a URL: --checkpoint-dir to look at what is written, a row that the
-server can play (--input), a process that has served nothing yet, and --restart to go on in another one. What
-cannot be tried says why.
+removed. What cannot be tried says why.
 
 The same from a test of your own, without a socket: triocollect.conformance."""
-EPILOGUE = """Examples:
+EPILOGUE = """A URL is enough to begin with. More is tried
+  when just started      restores: they need a process that has served nothing
+  with --checkpoint-dir  what is on disk after a commit, and what must not be
+  with --input           work, with a row that the server can play: POST /run,
+                         /v1/responses, /v1/agent_sessions or /seed_session, by
+                         its kind; --work is another route
+  with --restart         whether another process goes on where this one stood
+
+Examples:
   triocollect fuzz --participant resources=http://127.0.0.1:8000 \\
       --control-token-file token --checkpoint-dir /shared/checkpoints
-  triocollect fuzz --environment-url http://127.0.0.1:8000 -i rows.jsonl
+  triocollect fuzz --environment-url http://127.0.0.1:8000 -i row_of_seconds.jsonl
   triocollect fuzz --participant agent=http://127.0.0.1:8001 --seed 7 \\
       --restart 'docker restart --time 1 agent' --seconds 5m --json
 
@@ -103,7 +109,8 @@ def fuzz(  # noqa: PLR0913  # one parameter per flag is how the library reads th
     work: Annotated[
         str | None,
         Parameter(
-            help="Another route for that work: the row is posted to it, with x-rollout-id.", metavar="PATH"
+            help="Another route that begins a session: the row is posted to it, with x-rollout-id.",
+            metavar="PATH",
         ),
     ] = None,
     restart: Annotated[

@@ -43,6 +43,8 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     def sum(self) -> str:
         """The last lines of it."""
         counts = ", ".join(f"{sum(one.verdict == word for one in self.findings)} {word}" for word in _WORDS)
+        if self.broken:
+            counts += f"; broken: {', '.join(map(str, self.broken))}"
         walked = f"; {self.calls} calls in any order, seed {self.seed}" if self.calls else ""
         lines = [f"{self.kind} {self.instance}: {counts}{walked}"]
         if self.mode == "restart_only":

@@ -37,9 +37,15 @@ async def meet(client: httpx.AsyncClient, url: str, token: str, kind: Kind | Non
     capabilities = _decoded(url, await _asked(client, url, token, "capabilities"), Capabilities)
     status = _decoded(url, await _asked(client, url, token, "status"), Status)
     if capabilities.protocol != VERSION:
-        raise UsageError(f"{url} speaks version {capabilities.protocol} of the protocol, not {VERSION}")
+        raise UsageError(
+            f"{url} speaks version {capabilities.protocol} of the protocol, not {VERSION}: bring it and this "
+            "program to versions that go together"
+        )
     if kind not in {None, capabilities.kind}:
-        raise UsageError(f"{url} is no {kind} server: it says that its kind is {capabilities.kind}")
+        raise UsageError(
+            f"{url} is no {kind} server: it says that its kind is {capabilities.kind}; name it "
+            f"--participant {capabilities.kind}={url}"
+        )
     if status.phase != "open" or status.restored_pending:
         pending = f", with {status.restored_pending} restored episodes" if status.restored_pending else ""
         raise RefusedError(
@@ -60,23 +66,38 @@ async def _asked(client: httpx.AsyncClient, url: str, token: str, route: str) ->
         with anyio.fail_after(PATIENCE_S):
             response = await client.get(f"{url}{PREFIX}/{route}", headers=headers)
     except TimeoutError:
-        raise UsageError(f"{url} did not answer GET {PREFIX}/{route} within {PATIENCE_S:g} s") from None
+        raise UsageError(
+            f"{url} did not answer GET {PREFIX}/{route} within {PATIENCE_S:g} s: look at its log, or "
+            "at what else may listen at that port"
+        ) from None
     except httpx.RequestError as error:
         why = str(error).removeprefix(f"{url}: ") or type(error).__name__
-        raise UsageError(f"{url}: {why}; is it running?") from None
+        raise UsageError(f"{url}: {why}; {_what_to_look_at(url, why)}") from None
     if response.status_code == _OK:
         return response.content
     raise UsageError(_no_participant(url, route, response))
+
+
+def _what_to_look_at(url: str, why: str) -> str:
+    if url.startswith("https:") and "TLS" in why:
+        return "does it serve plain HTTP? Then write http://"
+    return "is its name right?" if "resolved" in why else "is it running?"
 
 
 def _no_participant(url: str, route: str, response: httpx.Response) -> str:
     if response.status_code in _TAKES_NO_PART:
         return (
             f"{url} takes no part in checkpoints: it has no control plane (GET {PREFIX}/{route} was answered "
-            f"{response.status_code}); triocollect.participant has one, and a page for authors"
+            f"{response.status_code}); `python -m pydoc triocollect.participant` shows how it gets one"
         )
     if response.status_code in _TOKEN_IS_WRONG:
-        return f"{url} does not take the control token: give the one that it was started with"
+        return (
+            f"{url} does not take the control token: set TRIOCOLLECT_CONTROL_TOKEN or --control-token-file "
+            "to the one that it was started with"
+        )
+    if PREFIX in url:
+        server, _, _ = url.partition(PREFIX)
+        return f"{url} is where a control plane begins: give the server's own URL, {server}"
     try:
         said = msgspec.json.decode(response.content, type=RefusalBody).error.detail
     except NOT_JSON:
@@ -89,5 +110,6 @@ def _decoded(url: str, data: bytes, kind: type[A]) -> A:
         return msgspec.json.decode(data, type=kind)
     except NOT_JSON as error:
         raise UsageError(
-            f"{url} is no participant: its {kind.__name__.lower()} cannot be read ({error})"
+            f"{url} is no participant: its {kind.__name__.lower()} cannot be read ({error}); "
+            "is it the URL of that server, and no other page?"
         ) from None
