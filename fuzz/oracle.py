@@ -17,7 +17,7 @@ from attrs import evolve, frozen
 from fuzz.account import STOPPED, Call, Effect, Life, Line, capture_key
 from fuzz.boundaries import Boundary, Checkpoint, Verdict
 from fuzz.invariants import said
-from fuzz.rules import BY_CHANCE, earned, led_to
+from fuzz.rules import BY_CHANCE, earned, leads_to
 from fuzz.states import State
 
 
@@ -238,7 +238,7 @@ def _step(state: State | None, effect: Effect, whole: Whole) -> Iterator[str]:
         yield said(
             12, f"effect {after.effects} follows effect {state.effects}: repeated, or some are missing"
         )
-    if after.value != led_to(effect.source, state, effect.effect, effect.arguments):
+    if not leads_to(effect.source, state, effect.effect, effect.arguments, after):
         yield said(13, f"{state.value} and {effect.change} make {after.value}")
     if not whole.by_chance and effect.change not in whole.changes[after.effects - 1 : after.effects]:
         yield said(13, f"effect {after.effects} is {effect.change}, of {whole.changes}")

@@ -1,29 +1,21 @@
 """What may become of a session: the rules of each environment, for whoever judges what it wrote down.
 
-A counter's are told here again. Those of blackjack and of SQL are the environment's own, which are pure: what
-is judged is whether a session went on from where it was, and not whether its cards are fair.
+Nothing here asks the environment itself: the rules are told again, and SQL's are those of Python's sqlite3.
 """
 
 import msgspec
 
-from fuzz.states import State, read_state
-from triocollect.servers.resources.blackjack import BlackjackSource
-from triocollect.servers.resources.sql import SqlSource
+from fuzz import cards, tables
+from fuzz.states import State
 
 BY_CHANCE = frozenset({"blackjack"})  # what there is to do depends on the seed
-_RULES = {"blackjack": BlackjackSource(), "sql": SqlSource()}
 _ALWAYS_CHANGE = frozenset(
     {"increment", "decrement", "deal", "hit", "stand"}
 )  # as the scripted model uses them
-_WORTH = {"win": 1.0, "push": 0.5, "loss": 0.0}
 
 
 class _Amount(msgspec.Struct, frozen=True):
     amount: int = 0
-
-
-class _Outcomes(msgspec.Struct, frozen=True):
-    outcomes: tuple[str, ...]
 
 
 class _Result(msgspec.Struct, frozen=True):
@@ -42,20 +34,22 @@ def change(source: str, tool: str, arguments: bytes) -> int | str:
     return f"{tool} {msgspec.json.encode(msgspec.json.decode(arguments), order='sorted').decode()}"
 
 
-def led_to(source: str, before: State, tool: str, arguments: bytes) -> int | str | None:
-    """The value that an effect leads to; None where it leads nowhere."""
-    if source == "counter":
-        return before.value + change(source, tool, arguments)
-    rules = _RULES[source]
-    state = msgspec.json.decode(before.whole(), type=rules.state_type)
-    after = rules.call(state, tool, bytes(arguments)).state
-    return None if after is state else read_state(msgspec.json.encode(after)).value
+def leads_to(source: str, before: State, tool: str, arguments: bytes, after: State) -> bool:
+    """Whether an effect makes the one state of the other."""
+    match source:
+        case "counter":
+            return after.value == before.value + change(source, tool, arguments)
+        case "blackjack":
+            return cards.leads_to(before.whole(), tool, after.whole())
+        case "sql":
+            return tables.leads_to(before.whole(), bytes(arguments), after.whole())
+        case _:
+            raise LookupError(f"nobody knows the rules of {source}")
 
 
 def earned(last: State) -> float:
     """The reward of hands that were all played."""
-    outcomes = msgspec.json.decode(last.whole(), type=_Outcomes).outcomes
-    return sum(_WORTH[outcome] for outcome in outcomes) / len(outcomes)
+    return cards.earned(last.whole())
 
 
 def has_changed(tool: str, answer: bytes) -> bool:
