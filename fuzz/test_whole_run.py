@@ -167,7 +167,7 @@ def test_a_damaged_directory_costs_a_restart_no_more_than_the_newest_checkpoint(
 
 def test_a_disk_that_is_full_at_the_very_end_takes_no_row_and_no_report_away():
     """The one that begins is the second draft of the dispatch log, which says that the run has ended."""
-    for nth in range(32, 60):
+    for nth in range(32, 120):
         lived = told(Story(2, tokens_per_s=10.0, lives=(Life(disk=(Trouble(nth, 1, "ENOSPC"),)),)))
         if lived.lives[0].struck == [("ENOSPC", "collector open .dispatched.jsonl.tmp")]:
             break

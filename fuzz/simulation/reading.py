@@ -23,7 +23,7 @@ def kept_by(hooks, rollout_ids):
         case "environment":
             kept["under way"] = len(hooks.under_way)
         case "model":
-            kept |= {"ledger": len(hooks.ledger._rows), "calls": len(hooks.calls.serving)}  # noqa: SLF001
+            kept |= {"ledger": len(hooks.ledger), "calls": len(hooks.calls.serving)}
         case _:
             kept["sessions"] = len(hooks)
     return kept
@@ -35,7 +35,7 @@ def episodes_in(hooks):
         case "environment":
             kept = hooks.under_way
         case "model":
-            kept = hooks.ledger._rows  # noqa: SLF001
+            kept = hooks.ledger.episodes
         case "agent":
             kept = hooks._sessions  # noqa: SLF001
         case _:

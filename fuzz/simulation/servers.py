@@ -19,17 +19,19 @@ from triocollect.servers.model import app as model
 from triocollect.servers.resources import app as resources
 
 CAPTURED, UNCAPTURED = "counter", "numeric"  # the names of two resources servers, both counters
-KINDS = {
-    "environment": (environment.EnvironmentSettings, environment.build_app),
-    "agent": (agent.AgentSettings, agent.build_app),
-    "model": (model.ModelSettings, model.build_app),
-}
 
 
 async def inline(work):
     """What blocks is done at once: simulated time has no threads."""
     await trio.lowlevel.checkpoint()
     return work()
+
+
+KINDS = {
+    "environment": (environment.EnvironmentSettings, environment.build_app),
+    "agent": (agent.AgentSettings, agent.build_app),
+    "model": (model.ModelSettings, functools.partial(model.build_app, in_thread=inline)),
+}
 
 
 class Process:

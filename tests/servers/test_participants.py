@@ -30,7 +30,7 @@ async def test_a_closed_environment_refuses_at_once_and_runs_nothing(tmp_path):
 
 
 async def test_an_answer_is_held_by_the_model_server_until_the_opening(tmp_path):
-    async with crew(tmp_path) as all_of_them, trio.open_nursery() as nursery:
+    async with crew(tmp_path) as all_of_them:
         stop = all_of_them.deployment.stop("inference", "/v1/responses")
         replies = []
 
@@ -39,20 +39,20 @@ async def test_an_answer_is_held_by_the_model_server_until_the_opening(tmp_path)
             async with all_of_them.deployment.asking("policy_model") as client:
                 replies.append(await client.post(ACTIVATE, json={"input": "1 + 1"}, headers=headers))
 
-        nursery.start_soon(ask)
-        await stop.reached.wait()
-        reports = await all_of_them.prepare()
-        counts = {"undelivered": 1, "cut": 0, "held": 0, "not_cut": 1, "kept_tokens": 0}
-        assert reports["policy_model"]["counts"] == counts
-        stop.go.set()
-        nursery.start_soon(ask)  # this one waits, not admitted
-        await wait_all_tasks_blocked()
-        assert replies == []
-        assert await calls_of_the_worker(all_of_them) == 1
-        _, answers = await all_of_them.commit(EpisodeId("r"))
-        assert answers["policy_model"]["exported"] == [], "nothing was delivered"
-        await all_of_them.resume()
-        await wait_all_tasks_blocked()
+        async with trio.open_nursery() as asking:
+            asking.start_soon(ask)
+            await stop.reached.wait()
+            reports = await all_of_them.prepare()
+            counts = {"undelivered": 1, "cut": 0, "held": 0, "not_cut": 1, "kept_tokens": 0}
+            assert reports["policy_model"]["counts"] == counts
+            stop.go.set()
+            asking.start_soon(ask)  # this one waits, not admitted
+            await wait_all_tasks_blocked()
+            assert replies == []
+            assert await calls_of_the_worker(all_of_them) == 1
+            _, answers = await all_of_them.commit(EpisodeId("r"))
+            assert answers["policy_model"]["exported"] == [], "nothing was delivered"
+            await all_of_them.resume()
         assert [reply.status_code for reply in replies] == [200, 200]
         (one, _) = replies
         await ask(one.headers["x-call-id"])
@@ -204,3 +204,43 @@ async def test_what_breaks_while_closed_is_told_only_after_the_opening(path, clo
         await all_of_them.ok(closed, "resume")
         await rollout.done.wait()
         assert rollout.reply.json().endswith("on fire")
+
+
+async def test_a_call_of_a_retired_attempt_is_refused_by_the_next_process_too_and_forgotten_by_none(tmp_path):
+    """Its marks are gone with the process; the fence of the ledger is on disk."""
+    old, new = EpisodeId("r"), EpisodeId("r", 1)
+    async with crew(tmp_path) as all_of_them:
+        await all_of_them.retire(old)
+    async with crew(tmp_path, epoch=2) as fresh:
+        assert await called(fresh, old) == (410, "retired")
+        assert not fresh.hooks("policy_model").served(), "so it can still be restored into"
+        assert await called(fresh, new) == (200, None)
+        await fresh.forget("r")
+        assert await called(fresh, old) == (200, None)
+
+
+async def called(of_them, episode):
+    async with of_them.deployment.asking("policy_model") as client:
+        reply = await client.post(f"/ng-rollout/{episode.capture_key}/v1/responses", json={"input": "1 + 1"})
+    return the_code(reply) if reply.status_code != 200 else (200, None)
+
+
+async def test_an_answer_goes_out_when_its_row_is_on_disk(tmp_path):
+    async with crew(tmp_path) as all_of_them:
+        assert await called(all_of_them, EpisodeId("r")) == (200, None)
+        (ledger,) = (tmp_path / "checkpoints" / "capture" / "policy_model").iterdir()
+        assert b'"call_id"' in ledger.read_bytes()
+
+
+async def test_the_end_of_an_episode_that_comes_in_a_checkpoint_waits_for_its_end(tmp_path):
+    """The checkpoint may hold a boundary before it, from which the calls go on."""
+    episode = EpisodeId("r")
+    async with crew(tmp_path) as all_of_them:
+        await called(all_of_them, episode)
+        await all_of_them.prepare()
+        async with all_of_them.deployment.asking("policy_model") as client:
+            assert (await client.post("/ng-rollout/r/close")).status_code == 200
+        _, answers = await all_of_them.commit(episode)
+        assert answers["policy_model"]["exported"] == ["r"]
+        await all_of_them.resume()
+        assert len(all_of_them.hooks("policy_model").ledger) == 0

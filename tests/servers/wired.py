@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 import httpx
 import msgspec
@@ -26,6 +27,11 @@ COUNTER_ROW = {
     "expected_change": 7,
     "agent_ref": {"name": "counter_agent"},
 }
+
+
+async def inline(work):
+    """Where time may be simulated there are no threads."""
+    return work()
 
 
 class Stop:
@@ -55,7 +61,7 @@ class Deployment:
         kinds = {
             "environment": (environment.EnvironmentSettings, environment.build_app),
             "agent": (agent.AgentSettings, agent.build_app),
-            "model": (model.ModelSettings, model.build_app),
+            "model": (model.ModelSettings, partial(model.build_app, in_thread=inline)),
         }
         for process in plan.processes:
             line = msgspec.json.encode(settings_of(plan, process, addresses))

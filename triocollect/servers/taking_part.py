@@ -20,6 +20,10 @@ class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     directory: str
     instance: str
 
+    def own(self, what: str) -> Path:
+        """The folder of this process for what it keeps besides checkpoints, in the checkpoint directory."""
+        return Path(self.directory, what, self.instance)
+
     def __repr__(self) -> str:
         """The token is nobody's to read."""
         return f"CheckpointSettings(directory={self.directory!r}, instance={self.instance!r})"

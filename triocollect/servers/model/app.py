@@ -16,13 +16,15 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from triocollect.capture.staging import STAGING, Staging
+from triocollect.capture.store import CAPTURE
 from triocollect.errors import DamageError
-from triocollect.participant import Admission
+from triocollect.participant import Admission, Work
 from triocollect.participant.standing import InThread
 from triocollect.protocol.identity import CALL_ID, PARENT_CALL, Sender, sender_in
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code, Refusal
 from triocollect.protocol.values import NOT_JSON
+from triocollect.servers.model.account import Account
 from triocollect.servers.model.calls import Answer, Call, new_id
 from triocollect.servers.model.capture import Capture
 from triocollect.servers.model.constrained import is_constrained
@@ -33,6 +35,7 @@ from triocollect.servers.replies import Gone, attended, json_reply, refusal, ref
 from triocollect.servers.states import digest_of
 from triocollect.servers.taking_part import CheckpointSettings, instance_of, take_part
 
+RECORDING: Final = "its answer is being written down"
 SENDING: Final = "its answer is being sent"
 BY_HOLDING: Final = "held"  # the answer was whole, and not delivered
 
@@ -76,12 +79,13 @@ class ModelServer:
         self._keeps_account: Final = settings.checkpoint is not None
         self._in_thread: Final = in_thread
         self._admission: Final = Admission()
+        checkpoint = settings.checkpoint
         self.capture: Final = Capture(
-            instance_of(settings.checkpoint, "model"),
+            instance_of(checkpoint, "model"),
             self._admission,
             source,
+            Account(None if checkpoint is None else checkpoint.own(CAPTURE), in_thread),
             _staging(settings),
-            in_thread,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -91,7 +95,7 @@ class ModelServer:
         if isinstance(asked, Response):
             await asked(scope, receive, send)
             return
-        work = await self._admission.admit(asked.episode, None, sender=asked.sender)
+        work = await self._admit(asked)
         if isinstance(work, Refusal):
             await refused(work)(scope, receive, send)
             return
@@ -100,10 +104,9 @@ class ModelServer:
             try:
                 reply = await attended(request, self._admission, lambda: self._generate(call))
                 await self._admission.until_open()
+                work.busy(RECORDING)
+                reply = await self._recorded(call, reply)
                 work.busy(SENDING)
-                answer = self.capture.calls.answers.get(call.id)
-                if self._keeps_account and answer is not None and not isinstance(reply, Gone):
-                    self.capture.deliver(call, answer)
                 self.capture.calls.leave(call)  # there is nothing left of it to cut
                 await reply(scope, receive, send)
             finally:
@@ -111,12 +114,20 @@ class ModelServer:
         if work.retired and work.why != SENDING:
             await retired(asked.episode, self._admission)(scope, receive, send)
 
+    async def _recorded(self, call: Call, reply: Response) -> Response:
+        answer = self.capture.calls.answers.get(call.id)
+        if not self._keeps_account or answer is None or isinstance(reply, Gone):
+            return reply
+        why_not = await self.capture.deliver(call, answer)
+        return reply if why_not is None else refused(why_not)
+
     async def close(self, request: Request) -> Response:
-        """POST /ng-rollout/<capture key>/close: the episode is over. It can be repeated, and never waits."""
+        """POST /ng-rollout/<capture key>/close: the episode is over. Can be repeated, also while closed."""
         try:
             self.capture.end(EpisodeId.parse(request.path_params["key"]))
         except ValueError as error:
             return refusal(Code.BAD_REQUEST, str(error))
+        await self.capture.account.durable()
         return json_reply({})
 
     async def _asked(self, request: Request) -> _Asked | Response:
@@ -133,6 +144,14 @@ class ModelServer:
             )
         except (ValueError, *NOT_JSON) as error:
             return refusal(Code.BAD_REQUEST, str(error))
+
+    async def _admit(self, asked: _Asked) -> Work | Refusal:
+        """A fence outlives the process that set it, and so refuses what nobody here has marked."""
+        await self._admission.until_open()
+        refused = self._admission.refusal(asked.episode, sender=asked.sender)
+        if refused is None and asked.episode is not None:
+            refused = self.capture.ledger.refusal(asked.episode)
+        return self._admission.enter(asked.episode, None) if refused is None else refused
 
     def _admitted(self, asked: _Asked) -> Call:
         order = self._in_worker_words(asked.params)
@@ -192,6 +211,7 @@ def build_app(
             yield
             tasks.cancel_scope.cancel()
         await worker.aclose()
+        server.capture.account.close()
 
     routes = [
         Route("/v1/responses", server, methods=["POST"]),

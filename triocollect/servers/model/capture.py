@@ -5,22 +5,23 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, final
 
-import anyio.to_thread
 import msgspec
 
+from triocollect.capture.ledger import CutBack, Deleted, Delivered, Forgotten, Imported, Ledger, Retired
+from triocollect.capture.rows import LedgerRow
 from triocollect.capture.staging import Staging, packs_of
 from triocollect.errors import DamageError
 from triocollect.participant import Admission, episode_of
 from triocollect.participant.restoring import Restoring
-from triocollect.participant.standing import InThread
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Record
 from triocollect.protocol.messages import Blocker, Mode, PrepareReport
+from triocollect.protocol.refusals import Refusal
 from triocollect.protocol.values import NOT_JSON
+from triocollect.servers.model.account import Account
 from triocollect.servers.model.calls import Answer, Call, Calls
 from triocollect.servers.model.cuts import Cuts, Source
 from triocollect.servers.model.filed import FiledCut, FiledCuts
-from triocollect.servers.model.ledger import CallLedger, LedgerRow
 from triocollect.servers.states import give_back, keep
 
 _log: Final = logging.getLogger("triocollect.servers")
@@ -62,21 +63,26 @@ class Capture(Restoring[Record, None]):
         instance: str,
         admission: Admission,
         source: Source,
+        account: Account,
         staging: Staging | None = None,
-        in_thread: InThread = anyio.to_thread.run_sync,
     ) -> None:
         super().__init__("model", instance, admission, Record)
         self.calls = Calls()
-        self.ledger = CallLedger()
+        self.account: Final = account
         self.filed = FiledCuts()
         self.staging: Final = staging
         self.cuts: Final = (
             None
             if staging is None
-            else Cuts(self.calls, source, staging, in_thread, changed=admission.changed)
+            else Cuts(self.calls, source, staging, account.in_thread, changed=admission.changed)
         )
-        self._in_thread: Final = in_thread
         self._kept: tuple[str, ...] = ()
+        self._ended: Final[set[EpisodeId]] = set()  # while closed
+
+    @property
+    def ledger(self) -> Ledger:
+        """What is known of the calls so far."""
+        return self.account.ledger
 
     def close(self) -> None:
         """Have everything cut that is under way."""
@@ -87,31 +93,45 @@ class Capture(Restoring[Record, None]):
             self.cuts.close(min(MOST_FROZEN_S, lease.left_s()), patience_s)
 
     def open(self) -> None:
-        """Have it go on."""
+        """Have it go on; what has ended meanwhile is over now."""
         super().open()
         if self.cuts is not None:
             self.cuts.open()
+        for episode in self._ended:
+            self.end(episode)
+        self._ended.clear()
 
     def admit(self, episode: EpisodeId, parent: str | None) -> None:
         """A call of this episode comes, from a caller that knows the conversation up to `parent`."""
         if episode in self.restored:
             del self.restored[episode]
-            self.ledger.cut_back(episode, parent)
+            self.account.note(CutBack(episode, parent))
 
     def take_cut(self, episode: EpisodeId, parent: str | None, request_sha256: str) -> FiledCut | None:
         """The cut that a call of this episode goes on from."""
         return self.filed.take(episode, parent, request_sha256)
 
-    def deliver(self, call: Call, answer: Answer) -> None:
-        """The answer to this call goes out now."""
-        if call.episode is not None:
-            self.ledger.commit(call.episode, _row(call, answer))
+    async def deliver(self, call: Call, answer: Answer) -> Refusal | None:
+        """The answer to this call goes out next, or why it must not; its row is on disk."""
+        if call.episode is None:
+            return None
+        row = _row(call, answer)
+        if (refused := self.ledger.refusal(call.episode, row)) is None:
+            self.account.note(Delivered(call.episode, row))
+            await self.account.durable()
+        return refused
 
     def end(self, episode: EpisodeId) -> None:
-        """The episode makes no call any more, and nothing of it will be continued."""
+        """The episode makes no call any more, and nothing of it will be continued.
+
+        While closed that waits: a checkpoint may hold a boundary before this end.
+        """
+        if self.admission.closed:
+            self._ended.add(episode)
+            return
         self.restored.pop(episode, None)
         self.filed.drop(episode.__eq__)
-        self.ledger.end(episode)
+        self.account.note(Deleted((episode,)))
 
     def report(self) -> PrepareReport:
         """`undelivered`: calls under way and answers that are held.
@@ -136,11 +156,30 @@ class Capture(Restoring[Record, None]):
         blockers = (*report.blockers, Blocker("inference", "what is generated is being staged"))
         return msgspec.structs.replace(report, blockers=blockers, blocker_count=len(blockers))
 
+    async def stop(self, episodes: Sequence[EpisodeId]) -> None:
+        """Fence first, so that no row comes any more, then end the calls and remove the rows."""
+        self.account.note(Retired(tuple(episodes)))
+        await self.account.durable()
+        await super().stop(episodes)
+        await self.account.durable()
+
+    def forget(self, rollout_ids: Sequence[str]) -> None:
+        """Free what is left of these rollouts, their fences too."""
+        super().forget(rollout_ids)
+        self.account.note(Forgotten(tuple(rollout_ids)))
+
+    async def clear(self) -> None:
+        """Free everything."""
+        await super().clear()
+        self.account.note(Forgotten(None))
+        await self.account.durable()
+
     def free(self, gone: Callable[[EpisodeId], bool]) -> None:
         """Drop the rows of these episodes."""
         super().free(gone)
         self.filed.drop(gone)
-        self.ledger.drop(gone)
+        if of_them := tuple(filter(gone, self.ledger.episodes)):
+            self.account.note(Deleted(of_them))
 
     async def discard(self, keep: frozenset[EpisodeId] | None) -> None:
         """Drop the imported rows of episodes that have not called since."""
@@ -181,19 +220,23 @@ class Capture(Restoring[Record, None]):
     async def install(
         self, records: Sequence[Record], becomes: Mapping[EpisodeId, EpisodeId]
     ) -> Sequence[EpisodeId]:
-        """Import what each record keeps for the attempt to come. Raises StateError."""
+        """Import what each record keeps for the attempt to come. Raises StateError.
+
+        Of an episode without a record nothing was delivered: whatever dead executions left of it goes, too.
+        """
         imported = {
             becomes[name]: give_back(record.state, KeptCalls)
             for record in records
             if (name := episode_of(record)) in becomes
         }
         cuts = {episode: of.cut for episode, of in imported.items() if of.cut is not None}
-        readable = await self._in_thread(partial(self._readable, cuts))
+        readable = await self.account.in_thread(partial(self._readable, cuts))
         await self.discard(None)
-        later = {episode.rollout_id for episode in imported}
-        self.free(lambda episode: episode.rollout_id in later)
-        for episode, of in imported.items():
-            self.ledger.take_over(episode, of.rows)
+        later = {episode.rollout_id for episode in becomes.values()}
+        self.filed.drop(lambda episode: episode.rollout_id in later)
+        for episode in becomes.values():
+            self.account.note(Imported(episode, imported[episode].rows if episode in imported else ()))
+        await self.account.durable()
         self.filed.file(readable)
         self.restored = dict.fromkeys(imported)
         return tuple(imported)
