@@ -10,6 +10,7 @@ from typing import Final
 QUICKEST_FIRST: Final = (
     "test_oracle",
     "test_tally",
+    "test_rules",
     "test_ledger_machine",
     "test_dispatch_log_machine",
     "test_database_machine",

@@ -54,7 +54,7 @@ def test_a_flaw_after_which_nothing_can_be_imported_is_told(tree, tmp_path):
 @pytest.mark.parametrize("invariant", [None, *INVARIANTS])
 def test_every_module_is_looked_at_in_whatever_order(invariant):
     modules = {path.stem for path in (ROOT / "fuzz").glob("test_*.py")}
-    assert modules == {*QUICKEST_FIRST} >= {name for names in ASKED_BY.values() for name in names}
+    assert modules >= {*QUICKEST_FIRST} >= {name for names in ASKED_BY.values() for name in names}
     order = in_order(modules, invariant)
     assert sorted(order) == sorted(modules)
     assert tuple(order[: len(ASKED_BY.get(invariant, ()))]) == ASKED_BY.get(invariant, ())
