@@ -211,3 +211,14 @@ def test_a_signal_that_comes_while_the_program_starts_or_ends_kills_it_not():
     killed = signal.Signals(-done.returncode).name if done.returncode < 0 else None
     holds(14, killed is None, f"{killed} killed it")
     assert (done.returncode, done.stdout.split()[0]) == (0, "triocollect"), done.stderr
+
+
+@pytest.mark.parametrize(("asked_at", "latency_ms", "control_ms", "dice"), [(26, 50, 5, 1), (30, 200, 50, 8)])
+def test_a_restored_row_that_meets_a_closed_server_waits_at_its_boundary_and_is_kept_there(
+    asked_at, latency_ms, control_ms, dice
+):
+    """Its refusal comes when all have committed, and the row is restored again when LATEST moves."""
+    asked = Life(concurrency=256, signals=(Signal(Moment(asked_at, "controls"), "USR1"),))
+    ways = {"tokens_per_s": 2.0, "latency_ms": latency_ms, "control_ms": control_ms, "dice": dice}
+    lived = lives_of(STOPPED, asked, Life(), **ways)
+    assert lived.oracle.counts["published"] == 2

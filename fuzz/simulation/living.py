@@ -111,7 +111,9 @@ class Living:
                 self.oracle.checkpoint_ends(outcome, told=self.told_at is not None)
             case RowSent(key=key):
                 self.oracle.row_begins(key.task, key.rollout)
-            case RowRetried(episode=episode) | RowFailed(episode=episode):
+            case RowRetried(episode=episode):
+                self.oracle.row_comes_back(episode.rollout_id, episode.attempt)
+            case RowFailed(episode=episode):
                 self.oracle.cuts.lands(episode.rollout_id, episode.attempt)
             case Note(text=text):
                 self.oracle.notes.append(text)

@@ -186,6 +186,13 @@ class Oracle:
         self.holds(5, self.open_operation is None, f"{begins} in the open checkpoint {self.open_operation}")
         self.holds(1, (task, rollout) not in self._done, f"{begins} although it had a result")
 
+    def row_comes_back(self, rollout_id: str, attempt: int):
+        """It will be sent again; where nothing ran, it waits as the restored row that it was before."""
+        arrived = [request for number, request in self.sent[rollout_id] if number == attempt]
+        is_restored = (rollout_id, attempt) in self.continued and code_of(arrived[-1]) in NOTHING_RAN
+        if not is_restored:
+            self.cuts.lands(rollout_id, attempt)
+
     # -- what is on the wire --------------------------------------------------------------------------------
 
     def asks(self, request: Request):
@@ -198,7 +205,9 @@ class Oracle:
 
     def arrives(self, request: Request):
         self.counts[request.door] += 1
-        if request.path == "/run":
+        if request.host == "inference":
+            self.played.generated.add(request.header(b"x-call-id"))
+        elif request.path == "/run":
             self._run_arrives(request)
         elif request.path == f"{PREFIX}resume" and request.host == "environment":
             self.open_operation = None  # from here on rows may go on
@@ -242,7 +251,8 @@ class Oracle:
     def _call_answers(self, request: Request):
         headers = dict(request.reply_headers)
         try:
-            self.played.delivers(headers.get(b"x-call-id") if request.status == OK else None)
+            call = headers.get(b"x-call-id") if request.status == OK else None
+            self.played.delivers(call, to=request.path.split("/")[2])
         except BrokenError as error:
             self.broken.append(error)
 

@@ -28,6 +28,8 @@ class Played:
     mixed: bool
     origins: dict[tuple[str, int], Origin] = field(factory=dict)  # by the attempt that continues
     delivered: set[bytes] = field(factory=set)  # names of policy calls
+    generated: set[bytes] = field(factory=set)  # likewise, that the worker was asked for
+    handed_over: Counter[str] = field(factory=Counter)  # answers that an earlier attempt never got
 
     @property
     def calls(self) -> int:
@@ -63,11 +65,12 @@ class Played:
             return self.calls
         return 0 if session is None else session["steps"]
 
-    def delivers(self, call: bytes | None) -> None:
-        """A policy call's answer is on its way to an agent that listens."""
+    def delivers(self, call: bytes | None, *, to: str) -> None:
+        """A policy call's answer is on its way to an agent that listens, for that attempt of a rollout."""
         holds(11, call is None or call not in self.delivered, f"the answer to {call} came twice")
         if call is not None:
             self.delivered.add(call)
+            self.handed_over[to] += call not in self.generated
 
     def check(self, effects: Path, results: list[dict]) -> None:
         """12, 13 and 11, of all that was played by now."""
@@ -113,7 +116,7 @@ class Played:
         change = record["final_value"] - record["start_value"]
         holds(13, change == sum(steps_of(task, self.changes)), f"{episode} changed by {change}: {record}")
         holds(13, last["value"] == record["final_value"], f"{last} is told as {record['final_value']}")
-        made = calls[_key(episode)] + self._calls_before(episode)
+        made = calls[_key(episode)] + self._calls_before(episode) + self.handed_over[_key(episode)]
         holds(11, made == self.calls, f"{episode} has a result of {made} calls, not {self.calls}")
 
     def _calls_before(self, episode) -> int:
