@@ -33,11 +33,13 @@ class Lives:
         """What the witness saw, life by life."""
         return self._witness.lives
 
-    def live(self, act=lambda _: None, *, dies_at=None, program=(sys.executable, "-m", "triocollect")):
+    def live(
+        self, act=lambda _: None, *, dies_at=None, program=(sys.executable, "-m", "triocollect"), workers=1
+    ):
         """One life, in which `act` may signal the process; what it left, and its words.
 
         `dies_at`: before which change of names, from the making of a checkpoint's folder on, and below 0 from
-        the start on; see hits.py. `program`: what to run instead of the command.
+        the start on; see hits.py. `program`: what to run instead of the command. `workers`: of each server.
         """
         if dies_at is not None:
             hit = f"KILL collector {abs(dies_at)}{' publish' if dies_at > 0 else ''}"
@@ -47,7 +49,7 @@ class Lives:
         listener = threading.Thread(target=_listen, args=(read_end, acknowledged))
         listener.start()
         run = subprocess.Popen(
-            [*program, *self._words],
+            [*program, *self._words, "--workers", str(workers)],
             env={**self._environment, "TRIOCOLLECT_ACK_FD": str(write_end)},
             pass_fds=[write_end],
             stdin=subprocess.DEVNULL,

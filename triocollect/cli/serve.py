@@ -17,7 +17,7 @@ from triocollect.collector.control_token import control_token
 from triocollect.config import kinds
 from triocollect.config.given import Given
 from triocollect.config.judge import judge
-from triocollect.config.settings import Seconds, ServersConfig
+from triocollect.config.settings import Count, Seconds, ServersConfig
 from triocollect.deployment import SOURCES, Plan, serve_all, standing_plan
 from triocollect.deployment.plan import (
     AGENT,
@@ -86,6 +86,9 @@ def serve(  # noqa: PLR0913  # one parameter per flag is how the library reads t
     model: Annotated[str | None, Parameter(help="Name of the policy model.", metavar="NAME")] = None,
     model_url: Annotated[str | None, Parameter(help="OpenAI-compatible server.", metavar="URL")] = None,
     model_api_key_file: Annotated[str | None, Parameter(help="File with its key.", metavar="FILE")] = None,
+    workers: Annotated[
+        str | None, Parameter(help="Processes of each server behind its port, else 1.", metavar="N")
+    ] = None,
     checkpoint_dir: Annotated[
         str | None, Parameter(help="The collectors' checkpoint directory, as it is seen here.", metavar="DIR")
     ] = None,
@@ -105,6 +108,7 @@ def serve(  # noqa: PLR0913  # one parameter per flag is how the library reads t
         model=model,
         model_url=None if model_url is None else str(_read("--model-url", model_url, kinds.Url)),
         model_api_key_file=None if model_api_key_file is None else Path(model_api_key_file),
+        workers=Count(1) if workers is None else cast("Count", _read("--workers", workers, Count)),
     )
     wanted = None if port is None else cast("int", _read("--port", port, kinds.Port))
     if what == "all":
@@ -147,7 +151,7 @@ def _become(process: Process, plan: Plan, port: int, peers: dict[str, Address], 
         os.dup2(reader, 0)
         os.set_inheritable(listener.fileno(), True)  # noqa: FBT003  # the standard library's own signature
         told = [process.kind, "--name", process.name, "--fd", str(listener.fileno())]
-        told += ["--grace", str(grace_s)]
+        told += ["--grace", str(grace_s), "--workers", str(plan.workers_of(process))]
         os.execv(sys.executable, [sys.executable, "-m", MODULE, *told])  # noqa: S606  # our own
 
 

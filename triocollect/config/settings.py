@@ -74,6 +74,7 @@ class ServersConfig:
     model: str | None = None
     model_url: str | None = None  # base URL of an OpenAI-compatible server; None: the scripted worker
     model_api_key_file: Path | None = None
+    workers: Count = Count(1)  # processes of each server of the embedded deployment
 
 
 @frozen(kw_only=True)

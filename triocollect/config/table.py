@@ -83,6 +83,9 @@ SETTINGS: Final = (
     Setting("model_api_key_file", Path, ("servers", "model_api_key_file"),
             "File that holds the key for --model-url.", SERVERS, metavar="FILE"),
 
+    Setting("workers", Count, ("servers", "workers"),
+            "Processes of each server of the embedded deployment.", SERVERS, nullable=False, metavar="N"),
+
     Setting("environment_routing_mode", RoutingMode, ("routing", "mode"), "agent, legacy or taskset.",
             nullable=False),
     Setting("environment_server_name", str, ("routing", "environment_server_name"),

@@ -83,6 +83,7 @@ class Plan:
     control_token: str | None = field(default=None, repr=False)
     tokens_per_s: float | None = None
     hold: bool = False
+    workers: int = 1  # processes of each server; of the scripted worker there is one
 
     @property
     def processes(self) -> tuple[Process, ...]:
@@ -95,6 +96,10 @@ class Plan:
             *inference,
             *(Process("resources", source) for source in self.sources if source not in self.peers),
         )
+
+    def workers_of(self, process: Process) -> int:
+        """How many processes serve behind its port."""
+        return 1 if process.kind == "inference" else self.workers
 
     def takes_part(self, process: Process) -> bool:
         """Whether it is a participant of checkpoints."""
@@ -142,6 +147,7 @@ def plan_for(names: Iterable[str], servers: ServersConfig, *, effects_dir: Path 
         model_url=servers.model_url,
         model_api_key_file=servers.model_api_key_file,
         effects_dir=effects_dir,
+        workers=servers.workers,
     )
 
 

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -14,16 +14,17 @@ import trio
 from triocollect.deployment.plan import ENVIRONMENT, Address, Plan, Process, settings_of
 from triocollect.deployment.provisions import listen, read_api_key, require_servers
 from triocollect.errors import DeploymentError
-from triocollect.protocol.handed_down import MODULE
+from triocollect.protocol.handed_down import (
+    END_GRACE_S,
+    IGNORING_SIGNALS,
+    KILL_GRACE_S,
+    MODULE,
+    how_it_ended,
+)
 
 START_TIMEOUT_S: Final = 120.0  # a machine may be busy; a server that dies is told at once
-END_GRACE_S: Final = 0.5  # from the end of the lifeline to the kill; who can has ended by then
-KILL_GRACE_S: Final = 1.0  # from the kill to its effect
 TOLD_LINES: Final = 12  # of a dead server's last words
 TOLD_BYTES: Final = 4096  # of each of them
-
-# The shell is there for a child's first moments: signals that are ignored when Python starts stay ignored.
-IGNORING_SIGNALS: Final = ("/bin/sh", "-c", "trap '' HUP INT TERM USR1; exec \"$@\"", "sh")
 
 
 async def deploy(
@@ -53,7 +54,8 @@ async def deploy(
         settings = msgspec.json.encode(settings_of(plan, process, addresses, api_key))
         never = trio.Event()
         leaving = never if leave is None or process not in participants else leave
-        death = await _keep(process, listeners[process.name], settings, leaving)
+        command = (process.kind, "--name", process.name, "--workers", str(plan.workers_of(process)))
+        death = await _keep(process, command, listeners[process.name], settings, leaving)
         if death is None:
             participants.remove(process)
         else:
@@ -80,17 +82,16 @@ async def deploy(
 
 
 async def _keep(
-    process: Process, listener: socket.socket, settings: bytes, leave: trio.Event
+    process: Process, command: Sequence[str], listener: socket.socket, settings: bytes, leave: trio.Event
 ) -> DeploymentError | None:
     """Start a server, and hold its lifeline until this is cancelled.
 
     Returns what it died of; None where it was to leave, and left.
     """
-    command = (sys.executable, "-m", MODULE, process.kind, "--name", process.name)
     fd = str(listener.fileno())
     try:
         child = await trio.lowlevel.open_process(
-            [*IGNORING_SIGNALS, *command, "--fd", fd, "--lifeline"],
+            [*IGNORING_SIGNALS, sys.executable, "-m", MODULE, *command, "--fd", fd, "--lifeline"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -170,10 +171,10 @@ async def _answers(address: Address) -> bool:
 
 
 def _obituary(process: Process, returncode: int | None, words: deque[bytes]) -> str:
-    code = returncode or 0
-    how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
     last = b"\n".join(words).decode(errors="replace").strip()
-    return f"the {process.name} server ended ({how})" + (f"; its last words:\n{last}" if last else "")
+    return f"the {process.name} server ended ({how_it_ended(returncode)})" + (
+        f"; its last words:\n{last}" if last else ""
+    )
 
 
 def _listen(plan: Plan) -> dict[str, socket.socket]:

@@ -98,9 +98,10 @@ class Admission:
         self.works: Final[set[Work]] = set()
         self.served = False  # work was admitted since the start
         self.sender: Sender | None = None  # who collects here; None before the first word of one
-        self._left = False  # it has said goodbye
+        self.left = False  # it has said goodbye
         self.end_of_lease: Callable[[], None] = self.open  # the control plane puts its abort here
         self.on_entry: Callable[[EpisodeId], None] | None = None  # a participant that notes whom it serves
+        self.on_freed: Callable[[EpisodeId], None] | None = None  # a worker that tells whom it keeps
         self._reopened: anyio.Event | None = None  # None while open
         self._changed: anyio.Event | None = None  # somebody waits for a change
 
@@ -130,11 +131,11 @@ class Admission:
 
     def meet(self, sender: Sender) -> None:
         """This collector, and no other, is worked for from now on."""
-        self.sender, self._left = sender, False
+        self.sender, self.left = sender, False
 
     def goodbye(self) -> None:
         """The collector sends nothing more; what still arrives in its name was under way too long."""
-        self._left = True
+        self.left = True
 
     def refusal(self, episode: EpisodeId | None, *, sender: Sender | None = None) -> Refusal | None:
         """Why a data request is not taken: of a collector that is gone, or of a retired attempt.
@@ -158,7 +159,7 @@ class Admission:
                 code=Code.STALE_EPOCH,
                 detail=f"epoch {sender.epoch} is over: epoch {ours.epoch} collects here",
             )
-        if self._left and sender.epoch == ours.epoch:
+        if self.left and sender.epoch == ours.epoch:
             return Refusal(code=Code.STALE_EPOCH, detail=f"epoch {sender.epoch} has said goodbye")
         return None
 
@@ -168,6 +169,11 @@ class Admission:
         if episode is not None and self.on_entry is not None:
             self.on_entry(episode)
         return Work(self, episode, why)
+
+    def freed(self, episode: EpisodeId) -> None:
+        """Nothing is kept of this episode any more."""
+        if self.on_freed is not None:
+            self.on_freed(episode)
 
     async def admit(
         self, episode: EpisodeId | None, why: str | None, *, sender: Sender | None = None

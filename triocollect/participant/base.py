@@ -19,6 +19,7 @@ class Participant(Generic[R]):
     "exported" and overrides these three, `export`, `install`, `discard` and `restored_pending`.
     """
 
+    workers = 1
     mode: Mode = "restart_only"  # what cannot be captured is never taken for captured by an oversight
 
     def __init__(self, kind: Kind, instance: str, admission: Admission, record_type: type[R]) -> None:
@@ -71,6 +72,7 @@ class Participant(Generic[R]):
     def freed(self, episode: EpisodeId) -> None:
         """Nothing is kept of this episode any more: the server's own word, for when it ends a session."""
         self._not_captured.discard(episode)
+        self.admission.freed(episode)
 
     def forget(self, rollout_ids: Sequence[str]) -> None:
         """Nothing to free but who was served."""
@@ -80,6 +82,9 @@ class Participant(Generic[R]):
     async def clear(self) -> None:
         """Nothing to free but who was served."""
         self._not_captured.clear()
+
+    async def in_force(self) -> None:
+        """At once: there is nobody else to tell."""
 
     def live(self) -> bool:
         """Whether work is under way."""

@@ -40,6 +40,9 @@ from triocollect.protocol.phases import Event, Phase
 from triocollect.protocol.refusals import Code
 
 _MS: Final = 1000.0
+_FRESH_S: Final = (
+    1.0  # that a status waits for what other processes say now; then the latest they said counts
+)
 _LATE: Final = Refuse(
     Code.DEADLINE_EXCEEDED, "the budget is used up; what was begun goes on, and a repeat waits for it"
 )
@@ -124,6 +127,7 @@ class Calls(Generic[R]):
     async def _act(self, call: Call, arrival: float) -> Answer | Refuse:
         match call:
             case Hello():
+                await self.standing.hooks.in_force()
                 return Greeted(boot=self.standing.boot, phase=self.standing.phase.value)
             case Commit():
                 return await commit(self.standing, call)
@@ -149,6 +153,7 @@ class Calls(Generic[R]):
             await write.result()
         if standing.phase is Phase.RESTORING and standing.unwanted:
             await self._install_ended()
+        await standing.hooks.in_force()
         return Resumed(boot=standing.boot, phase=standing.phase.value)
 
     async def _retire(self, call: Retire) -> Retired | Refuse:
@@ -179,11 +184,17 @@ class Calls(Generic[R]):
         if call.goodbye:
             self.standing.admission.goodbye()
             self.standing.admission.attendance.end()
-            if not hooks.live():  # a session whose end never arrived is named by nobody
-                self._unclean = True
-                if (failed := await self._cleared()) is not None:
-                    return failed
+        await hooks.in_force()
+        if call.goodbye and not hooks.live():  # a session whose end never arrived is named by nobody
+            self._unclean = True
+            if (failed := await self._cleared()) is not None:
+                return failed
         return Forgotten(boot=self.standing.boot, forgotten=call.rollout_ids)
+
+    async def brought_up_to_date(self) -> None:
+        """Return when other processes have said where they are; for a status, which cannot wait for long."""
+        with anyio.move_on_after(_FRESH_S):
+            await self.standing.hooks.in_force()
 
     def status(self) -> Status:
         """GET status: where things stand, a lease that is over noticed."""
@@ -217,5 +228,9 @@ class Calls(Generic[R]):
         """GET capabilities."""
         hooks = self.standing.hooks
         return Capabilities(
-            boot=self.standing.boot, kind=hooks.kind, instance=hooks.instance, mode=hooks.mode
+            boot=self.standing.boot,
+            kind=hooks.kind,
+            instance=hooks.instance,
+            mode=hooks.mode,
+            workers=hooks.workers,
         )

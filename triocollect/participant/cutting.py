@@ -1,5 +1,6 @@
 """Prepare and commit: everything at a boundary, then what the scope is made of, once, and its write."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -8,7 +9,7 @@ import anyio.lowlevel
 
 from triocollect.errors import StateError
 from triocollect.participant.errands import refuse
-from triocollect.participant.hooks import R, episode_of
+from triocollect.participant.hooks import Later, R, episode_of
 from triocollect.participant.operations import Refuse
 from triocollect.participant.records import Publication
 from triocollect.participant.standing import Cut, Standing, over
@@ -96,13 +97,35 @@ def _export(standing: Standing[R], call: Commit) -> Cut[R]:
     standing.operations.begin(call)
     standing.move(Event.COMMIT)
     try:
-        cut.records = tuple(standing.hooks.export(cut.scope))
-        cut.kept = tuple(standing.hooks.kept())
-        _check(cut, standing.hooks.kind)
+        exported = standing.hooks.export(cut.scope)
+        if callable(exported):
+            cut.coming = exported  # from other processes: the write waits for it
+        else:
+            _take(standing, cut, exported)
     except Exception as error:  # noqa: BLE001  # the hooks are somebody else's code
         standing.move(Event.WRITE_FAILED)
         cut.failed = refuse(error)
     return cut
+
+
+def _take(standing: Standing[R], cut: Cut[R], exported: Sequence[R]) -> None:
+    cut.records = tuple(exported)
+    cut.kept = tuple(standing.hooks.kept())
+    _check(cut, standing.hooks.kind)
+
+
+async def _gathered(standing: Standing[R], cut: Cut[R], coming: Later[R]) -> Refuse | None:
+    """Wait for what other processes export. It is not asked for again, however it ends."""
+    cut.coming = None
+    try:
+        exported = await coming()
+        if isinstance(exported, Refuse):
+            cut.failed = exported
+        else:
+            _take(standing, cut, exported)
+    except Exception as error:  # noqa: BLE001  # the hooks are somebody else's code
+        cut.failed = refuse(error)
+    return cut.failed
 
 
 def _check(cut: Cut[R], kind: Kind) -> None:
@@ -114,6 +137,8 @@ def _check(cut: Cut[R], kind: Kind) -> None:
 
 async def _write(standing: Standing[R], cut: Cut[R]) -> Committed | Refuse:
     call = cut.call
+    if cut.coming is not None and (failed := await _gathered(standing, cut, cut.coming)) is not None:
+        return failed
     try:
         manifest = await standing.in_thread(
             partial(standing.shelf.write, call.checkpoint_id, call.directory, cut.records, cut.publication)

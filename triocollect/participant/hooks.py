@@ -4,14 +4,16 @@ Functions that are not `async` are called between two steps of the event loop an
 and say is one instant. `Participant` in `base.py` has all that an `Admission` can answer by itself.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias, TypeVar
 
+from triocollect.participant.operations import Refuse
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Record
 from triocollect.protocol.messages import Kind, Mode, PrepareReport
 
 R = TypeVar("R", bound=Record)
+Later: TypeAlias = Callable[[], Awaitable[Sequence[R] | Refuse]]
 
 
 def episode_of(record: Record) -> EpisodeId:
@@ -26,6 +28,7 @@ class Hooks(Protocol[R]):
     instance: str  # unique among the servers of its kind; names a folder: letters, digits, '.', '_', '-'
     mode: Mode
     record_type: type[R]
+    workers: int  # how many processes it stands for
 
     def close(self) -> None:
         """From now on nothing new is admitted. Once per prepare or restore; the admission is closed already.
@@ -46,16 +49,17 @@ class Hooks(Protocol[R]):
     async def settle(self) -> None:
         """Return when `report()` may have changed since this was called. May be cancelled."""
 
-    def export(self, scope: frozenset[EpisodeId]) -> Sequence[R]:
+    def export(self, scope: frozenset[EpisodeId]) -> Sequence[R] | Later[R]:
         """What this server holds of the scope's episodes, each at its boundary. Once per checkpoint.
 
         Restored state that nobody has claimed yet belongs to it. The records own what they hold: they are
-        written later, by a thread. `encode_state` makes their `state`.
+        written later, by a thread. `encode_state` makes their `state`. Who has to ask other processes answers
+        what is to be called for them, and each of those looks again whether it is still at its boundaries.
         """
         ...
 
     def kept(self) -> Sequence[str]:
-        """Staging keys that the records just exported refer to; asked right after `export`."""
+        """Staging keys that the records just exported refer to; asked right after they are here."""
         ...
 
     async def install(
@@ -83,6 +87,9 @@ class Hooks(Protocol[R]):
 
     async def clear(self) -> None:
         """A run has said goodbye, or another takes over, and nothing is live: free everything left of it."""
+
+    async def in_force(self) -> None:
+        """Return when other processes, if there are any, obey all that was said here, and are known anew."""
 
     def live(self) -> bool:
         """Whether an episode or a call is under way. Left-over state alone is not live."""

@@ -1,6 +1,6 @@
 """Which attempts are retired. Pure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, final
 
 from triocollect.protocol.ids import EpisodeId
@@ -47,6 +47,15 @@ class Marks:
             detail=f"{episode.rollout_id}: attempt {episode.attempt} is retired, as all are up to {highest}",
             retired_through=highest,
         )
+
+    def highest(self) -> dict[str, int]:
+        """The highest retired attempt by rollout."""
+        return dict(self._highest)
+
+    def take_over(self, highest: Mapping[str, int]) -> None:
+        """These, and no others."""
+        self._highest.clear()
+        self._highest.update(highest)
 
     def forget(self, rollout_ids: Iterable[str]) -> None:
         """Nothing of these rollouts can arrive any more."""

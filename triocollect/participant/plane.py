@@ -116,6 +116,7 @@ class ControlPlane(Generic[R]):
         """What is asked without an order; None: there is no such question."""
         match verb:
             case "status":
+                await self._calls.brought_up_to_date()
                 return self._calls.status()
             case "place":
                 return await self._calls.place()

@@ -54,6 +54,7 @@ class Sessions(Restoring[Record, None], Generic[S]):
         """Free the session, if there is one."""
         self._states.pop(episode, None)
         self.restored.pop(episode, None)
+        self.freed(episode)
 
     def free(self, gone: Callable[[EpisodeId], bool]) -> None:
         """End the sessions of these episodes."""

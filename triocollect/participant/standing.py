@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 
 from triocollect.participant.admission import Admission
 from triocollect.participant.errands import Errand
-from triocollect.participant.hooks import Hooks, R
+from triocollect.participant.hooks import Hooks, Later, R
 from triocollect.participant.operations import Operations, Refuse
 from triocollect.participant.records import Publication, Shelf
 from triocollect.protocol.ids import EpisodeId
@@ -43,6 +43,7 @@ class Cut(Generic[R]):
         self.scope: Final = frozenset(EpisodeId(one.rollout_id, one.attempt) for one in call.scope)
         self.records: tuple[R, ...] = ()
         self.kept: tuple[str, ...] = ()
+        self.coming: Later[R] | None = None  # the export, where it has to be waited for
         self.failed: Refuse | None = None  # the export did; it is not asked again
         self.publication = Publication()  # of the latest write
         self.write: Errand[Committed] | None = None

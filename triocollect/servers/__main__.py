@@ -1,6 +1,7 @@
-"""`python -m triocollect.servers KIND --name NAME --fd N [--lifeline]`: one server as a process.
+"""`python -m triocollect.servers KIND --name NAME --fd N [--lifeline] [--workers N]`: a server as a process.
 
-Its settings are one JSON line on standard input, so that neither addresses nor keys show among the arguments.
+With `--workers` above 1 it is the coordinator of so many others, which serve. Its settings are one JSON line
+on standard input, so that neither addresses nor keys show among the arguments.
 With `--lifeline` standard input stays open as long as the owner lives, and its end is the only thing that
 ends the process: a terminal signals the whole group, a batch system every process of a job, and the servers
 must outlive the moment in which their collector stops.
@@ -14,6 +15,8 @@ import sys
 from triocollect.errors import TriocollectError
 from triocollect.servers import KINDS
 from triocollect.servers.serve import make_app, run_alone, run_child
+from triocollect.servers.workers.keeping import Crewed
+from triocollect.servers.workers.run import run_crew_alone, run_crew_child, run_one
 
 
 def main() -> int:
@@ -26,6 +29,8 @@ def main() -> int:
     parser.add_argument(
         "--grace", type=float, default=0.0, help="seconds that TERM waits while a collector is at work"
     )
+    parser.add_argument("--workers", type=int, default=1, help="processes behind the one socket")
+    parser.add_argument("--worker", action="store_true", help="be one of those; the coordinator's to say")
     given = parser.parse_args()
 
     def tell(text: str) -> None:
@@ -37,11 +42,21 @@ def main() -> int:
     logging.basicConfig(level=logging.WARNING, format=f"{given.name}: %(message)s")
     try:
         with open(0, "rb", buffering=0, closefd=False) as told:  # what follows the line is read by others
-            app = make_app(given.kind, told.readline())
-        if given.lifeline:
-            run_child(app, given.fd)
+            settings = told.readline()
+            place = told.readline() if given.worker else b""
+        if given.worker:
+            run_one(given.kind, settings, given.fd, place)
+        elif given.workers > 1:
+            crewed = Crewed(given.kind, given.name, settings, given.fd, given.workers)
+            if given.lifeline:
+                run_crew_child(crewed, tell)
+            else:
+                run_crew_alone(crewed, given.grace, tell)
+        elif given.lifeline:
+            run_child(make_app(given.kind, settings), given.fd)
         else:
-            run_alone(app, f"fd://{given.fd}", given.grace, tell)
+            run_alone(make_app(given.kind, settings), f"fd://{given.fd}", given.grace, tell)
+        if not (given.worker or given.lifeline):
             tell("told to end, and ended")
     except TriocollectError as error:
         tell(str(error))

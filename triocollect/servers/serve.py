@@ -15,6 +15,7 @@ from hypercorn.typing import ASGIFramework
 from starlette.applications import Starlette
 
 from triocollect.errors import UsageError
+from triocollect.participant.asgi import App
 from triocollect.participant.attendance import Attendance
 from triocollect.protocol.handed_down import BACKLOG, TOLD_AFTER_S, waited, waiting
 from triocollect.servers import KINDS
@@ -45,7 +46,7 @@ def make_app(kind: str, settings: bytes) -> Starlette:
 
 
 async def serve_app(
-    app: Starlette,
+    app: App,
     bind: str,
     until: Ending,
     *,
@@ -65,16 +66,21 @@ async def serve_app(
     await serve(framework, config, shutdown_trigger=until, task_status=task_status, mode="asgi")
 
 
-async def nobody_needs(app: Starlette) -> None:
+async def nobody_needs(attendance: Attendance | None) -> None:
     """Return when no collector is at work here, or when the last one has cut what it stops with.
 
     At once where the server takes no part in checkpoints. A little later than that commit was confirmed: its
     answer may be lost, and asked for again.
     """
-    attendance: Attendance | None = getattr(app.state, "attendance", None)
     while attendance is not None and attendance.needed:
         await attendance.over()
         await trio.sleep(LAST_WORDS_S)
+
+
+def attendance_of(app: Starlette) -> Attendance | None:
+    """Whether a collector needs this server; None where it takes no part in checkpoints."""
+    attendance: Attendance | None = getattr(app.state, "attendance", None)
+    return attendance
 
 
 async def owner_gone(until_free: Ending) -> None:
@@ -123,7 +129,7 @@ def run_child(app: Starlette, fd: int) -> None:
 async def _serve_owner(app: Starlette, bind: str) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve_app, app, bind, trio.sleep_forever)
-        await owner_gone(partial(nobody_needs, app))
+        await owner_gone(partial(nobody_needs, attendance_of(app)))
         nursery.cancel_scope.cancel()
 
 
@@ -131,4 +137,6 @@ def run_alone(
     app: Starlette, bind: str, grace_s: float = 0.0, tell: Callable[[str], None] = lambda _: None
 ) -> None:
     """Serve on `host:port` or `fd://N` until SIGTERM or SIGINT, and for `grace_s` as long as it is needed."""
-    trio.run(serve_app, app, bind, partial(told_to_end, partial(nobody_needs, app), grace_s, tell))
+    trio.run(
+        serve_app, app, bind, partial(told_to_end, partial(nobody_needs, attendance_of(app)), grace_s, tell)
+    )

@@ -13,20 +13,24 @@ from triocollect.participant.hooks import R
 class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`token`: what the collector shows. `directory`: the checkpoint directory as this process sees it.
 
-    `instance`: the process's name, unique among the servers of its kind.
+    `instance`: the server's name, unique among those of its kind. `worker`: the number of this process among
+    several behind one port, whose coordinator answers the collector; None: it is the only one.
     """
 
     token: Annotated[str, msgspec.Meta(min_length=1)]
     directory: str
     instance: str
+    worker: int | None = None
 
     def own(self, what: str) -> Path:
         """The folder of this process for what it keeps besides checkpoints, in the checkpoint directory."""
-        return Path(self.directory, what, self.instance)
+        name = self.instance if self.worker is None else f"{self.instance}-{self.worker}"
+        return Path(self.directory, what, name)
 
     def __repr__(self) -> str:
         """The token is nobody's to read."""
-        return f"CheckpointSettings(directory={self.directory!r}, instance={self.instance!r})"
+        where = f"directory={self.directory!r}, instance={self.instance!r}, worker={self.worker!r}"
+        return f"CheckpointSettings({where})"
 
 
 def instance_of(checkpoint: CheckpointSettings | None, kind: str) -> str:
@@ -39,9 +43,11 @@ def take_part(
 ) -> None:
     """Put the control plane around the application; without settings it stays as it is.
 
-    `app.state.attendance` says then whether a collector needs the process.
+    `app.state` says then what takes part (`hooks`, `admission`), and whether a collector needs the process
+    (`attendance`). The control plane of one worker of several is its coordinator's.
     """
-    if checkpoint is not None:
+    app.state.hooks, app.state.admission = hooks, admission
+    if checkpoint is not None and checkpoint.worker is None:
         app.state.attendance = admission.attendance
         root = Path(checkpoint.directory)
         app.add_middleware(

@@ -59,6 +59,7 @@ class AgentSessions(Restoring[Record, Session]):
         """Whether there was a session to end."""
         restored = self.restored.pop(episode, None)
         self._torn.discard(episode)
+        self.freed(episode)
         return self._sessions.pop(episode, restored) is not None
 
     def free(self, gone: Callable[[EpisodeId], bool]) -> None:

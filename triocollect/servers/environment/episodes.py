@@ -74,6 +74,7 @@ class Episodes(Restoring[EpisodeRecord, _Restored]):
     def end(self, name: EpisodeId) -> None:
         """The episode is over."""
         del self.under_way[name]
+        self.freed(name)
 
     def export(self, scope: frozenset[EpisodeId]) -> Sequence[EpisodeRecord]:
         """Every episode of the scope that is here."""

@@ -104,6 +104,16 @@ def parse_run(body: bytes, sources: Collection[str]) -> RunRequest:
     return RunRequest(episode, source, fields, nameless=name is None)
 
 
+def episode_of_run(body: bytes) -> EpisodeId | None:
+    """Whose /run it is; None for a row that does not say. Raises what `parse_run` raises."""
+    shape = msgspec.json.decode(body, type=_Shape)
+    if shape.episode_id is not UNSET and shape.task is not UNSET:
+        return _checked(msgspec.json.decode(shape.episode_id, type=EpisodeId))
+    flat = msgspec.json.decode(body, type=_Flat)
+    name = _flat_name(flat)
+    return None if name is None else _checked(EpisodeId(name, flat.attempt or 0))
+
+
 def task_digest(asked: RunRequest) -> str:
     """Hex sha256 of what is asked for, the same for every attempt at it."""
     named = {name: value for name, value in asked.fields.items() if name not in OF_ONE_ATTEMPT}

@@ -132,6 +132,7 @@ class Capture(Restoring[Record, None]):
         self.restored.pop(episode, None)
         self.filed.drop(episode.__eq__)
         self.account.note(Deleted((episode,)))
+        self.freed(episode)
 
     def report(self) -> PrepareReport:
         """`undelivered`: calls under way and answers that are held.

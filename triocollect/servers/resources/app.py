@@ -6,7 +6,7 @@ sends no such headers, but the row when it seeds, and from then on the session's
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Annotated, Final, Generic, TypeVar, final
+from typing import Final, Generic, TypeVar, final
 
 import msgspec
 from msgspec import Raw
@@ -18,7 +18,7 @@ from starlette.routing import Route
 from triocollect.errors import ConfigError
 from triocollect.participant import Admission
 from triocollect.protocol.identity import Sender, episode_in, sender_in
-from triocollect.protocol.ids import EpisodeId, rollout_id_fault
+from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code, Refusal
 from triocollect.servers.replies import broken, json_reply, refusal, refused, retired
 from triocollect.servers.resources import (
@@ -34,6 +34,7 @@ from triocollect.servers.resources import (
 from triocollect.servers.resources.answer import final_answer
 from triocollect.servers.resources.effects import Effect, Record, recorder
 from triocollect.servers.resources.open_sessions import OpenSessions
+from triocollect.servers.resources.row_names import episode_of_row
 from triocollect.servers.resources.sessions import Session
 from triocollect.servers.resources.source import Source, Verifier
 from triocollect.servers.taking_part import CheckpointSettings, instance_of, take_part
@@ -66,16 +67,6 @@ class _Verdict(msgspec.Struct, frozen=True):
     failure_reason: None = None
 
 
-class _RowNames(msgspec.Struct, frozen=True):
-    """What in a row says whose work it is."""
-
-    rollout_id: str | None = msgspec.field(name="_ng_rollout_id", default=None)
-    task: int | None = msgspec.field(name="_ng_task_index", default=None)
-    rollout: int | None = msgspec.field(name="_ng_rollout_index", default=None)
-    attempt: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(name="_ng_attempt_index", default=0)
-
-
-_decode_names: Final = msgspec.json.Decoder(_RowNames).decode
 _decode_fields: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
@@ -101,7 +92,7 @@ class _Server(Generic[S]):
 
     async def seed(self, request: Request) -> Response:
         row = await request.body()
-        episode = _episode_of_headers(request) or _episode_of_row(row)
+        episode = _episode_of_headers(request) or episode_of_row(row)
         if episode is None:
             return _no_identity("neither x-rollout-id nor the row's own indices say whose session this is")
         return await self._at_work(request, episode, "seed_session", lambda: self._seeded(episode, row))
@@ -208,18 +199,6 @@ def _sender_of_headers(request: Request) -> Sender | None:
         return sender_in(request.headers)
     except ValueError as fault:
         raise msgspec.ValidationError(str(fault)) from None
-
-
-def _episode_of_row(row: bytes) -> EpisodeId | None:
-    names = _decode_names(row)
-    rollout_id = names.rollout_id
-    if rollout_id is None:
-        if names.task is None or names.rollout is None:
-            return None
-        rollout_id = f"{names.task}-{names.rollout}"
-    if (fault := rollout_id_fault(rollout_id)) is not None:
-        raise msgspec.ValidationError(f"_ng_rollout_id: {fault}")
-    return EpisodeId(rollout_id, names.attempt)
 
 
 def _judged(handler: Handler) -> Handler:

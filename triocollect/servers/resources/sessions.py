@@ -21,7 +21,7 @@ class Session(msgspec.Struct, Generic[S]):
 
 @final
 class Sessions(Generic[S]):
-    """The open sessions. A cookie is random and not the episode's name, so that it can outlive an attempt.
+    """The open sessions. A cookie is the rollout's name and something random: it can outlive an attempt.
 
     Gym 0.7.0's agents close none: of more than `most` the one that was used longest ago is closed.
     """
@@ -39,7 +39,7 @@ class Sessions(Generic[S]):
 
     def open(self, episode: EpisodeId, state: S) -> Session[S]:
         """A fresh session; an earlier one of the same episode is gone, as with Gym 0.7.0's servers."""
-        return self.put(Session(episode, secrets.token_urlsafe(16), state))
+        return self.put(Session(episode, f"{episode.rollout_id}.{secrets.token_urlsafe(16)}", state))
 
     def put(self, session: Session[S]) -> Session[S]:
         """Open a session as it was, cookie and all, in place of one of the same episode."""
@@ -63,3 +63,8 @@ class Sessions(Generic[S]):
     def close(self, session: Session[S]) -> None:
         """Free the state of an open session."""
         del self._by_episode[session.episode], self._by_cookie[session.cookie]
+
+
+def rollout_of_cookie(cookie: str) -> str:
+    """The rollout whose session a cookie of ours is, by which it finds the process that has it; "": none."""
+    return cookie.rpartition(".")[0]

@@ -1,0 +1,210 @@
+"""Several workers behind one port are one participant."""
+
+import anyio
+import pytest
+
+from tests.participant.harness import commit, inline, retire
+from tests.participant.workers import EPISODES, crowd
+from triocollect.participant.workers import owner_of
+from triocollect.protocol.ids import EpisodeId
+
+KEYS = [episode.capture_key for episode in EPISODES]
+
+
+def owned(number, size=2):
+    """The episodes of a worker."""
+    return [one for one in EPISODES if owner_of(one.rollout_id, size) == number]
+
+
+async def count_all(caller):
+    for count, episode in enumerate(EPISODES):
+        await caller.add(episode, count)
+
+
+async def test_a_checkpoint_has_what_every_worker_holds(tmp_path):
+    async with crowd(tmp_path, 3) as caller:
+        await count_all(caller)
+        answer = await caller.committed(1, *EPISODES)
+        assert sorted(answer["exported"]) == sorted(KEYS)
+        assert answer["manifest"]["record_count"] == len(EPISODES)
+        assert await caller.phase() == "committed"
+        await caller.ok("resume", 1)
+        assert not any(worker.admission.closed for worker in caller.workers.values())
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 4), (4, 1), (2, 3)])
+async def test_a_checkpoint_is_restored_onto_another_number_of_workers(tmp_path, before, after):
+    async with crowd(tmp_path, before) as caller:
+        await count_all(caller)
+        answer = await caller.committed(1, *EPISODES)
+    async with crowd(tmp_path, after) as caller:
+        told = await caller.ok("restore", 1, **caller.installing(1, answer, **dict.fromkeys(KEYS, 1)))
+        assert sorted(told["installed"]) == sorted(f"{key}-a1" for key in KEYS)
+        assert (await caller.status())["restored_pending"] == len(EPISODES)
+        await caller.ok("resume", 1)
+        for count, episode in enumerate(EPISODES):
+            assert await caller.add(EpisodeId(episode.rollout_id, 1), 1) == count + 1
+        assert (await caller.status())["restored_pending"] == 0
+        assert (await caller.add(EPISODES[0])).code == "stale_attempt"
+
+
+async def test_prepare_waits_for_the_last_of_all_workers(tmp_path):
+    async with crowd(tmp_path, 2) as caller, anyio.create_task_group() as tasks:
+        slow = owned(2)[0]
+        caller.owner(slow).counts.slow = anyio.Event()
+        tasks.start_soon(caller.add, slow)
+        await anyio.wait_all_tasks_blocked()
+        told = await caller.ok("prepare", 1, budget_ms=100)
+        assert (told["phase"], told["report"]["blocker_count"]) == ("preparing", 1)
+        assert told["report"]["blockers"][0]["key"] == slow.capture_key
+        caller.owner(slow).counts.slow.set()
+        assert (await caller.ok("prepare", 1))["phase"] == "prepared"
+
+
+async def test_a_worker_that_is_not_there_is_a_blocker_by_name(tmp_path, autojump_clock):
+    async with crowd(tmp_path, 2, in_thread=inline, joined=False) as caller:
+        await caller.start(1)
+        told = await caller.ok("prepare", 1, budget_ms=100)
+        assert told["report"]["blockers"] == [{"key": "worker 2", "why": "it is not there"}]
+        await caller.start(2)
+        assert caller.workers[2].admission.closed, "one that joins while closed closes at once"
+        assert (await caller.ok("prepare", 1))["phase"] == "prepared"
+
+
+async def test_a_worker_that_is_lost_while_closed_blocks_until_the_opening_also_when_another_has_joined(
+    tmp_path, autojump_clock
+):
+    async with crowd(tmp_path, 2, in_thread=inline) as caller:
+        await count_all(caller)
+        assert (await caller.ok("prepare", 1))["phase"] == "prepared"
+        await caller.kill(2)
+        await caller.start(2)
+        assert await caller.refused("commit", 1, **commit(1, *EPISODES)) == "not_ready"
+        told = await caller.ok("prepare", 1, budget_ms=100)
+        assert told["report"]["blockers"] == [{"key": "worker 2", "why": "it was lost while closed"}]
+        await caller.ok("resume", 1)
+        told = await caller.ok("prepare", 2)
+        assert told["phase"] == "prepared"
+        assert sorted(told["report"]["restarts"]) == sorted(one.capture_key for one in owned(2))
+
+
+async def test_what_a_lost_worker_had_a_part_in_is_a_restart_until_it_is_retired_or_forgotten(tmp_path):
+    async with crowd(tmp_path, 2) as caller:
+        await count_all(caller)
+        first, second, *rest = owned(2)
+        await caller.kill(2)
+        await caller.start(2)
+        assert await caller.add(first) == "lost", "nothing of it goes on as if it began"
+        told = await caller.ok("prepare", 1)
+        assert told["report"]["restarts"] == sorted(one.capture_key for one in owned(2))
+        assert await caller.refused("commit", 1, **commit(1, *EPISODES)) == "restart_in_scope"
+        answer = await caller.ok("commit", 1, **commit(1, *owned(1)))
+        assert sorted(answer["exported"]) == sorted(one.capture_key for one in owned(1))
+        await caller.ok("resume", 1)
+        await caller.ok("retire", 2, **retire(first))
+        await caller.ok("forget", 2, rollout_ids=[second.rollout_id])
+        told = await caller.ok("prepare", 3)
+        assert told["report"]["restarts"] == sorted(one.capture_key for one in rest)
+        await caller.ok("resume", 3)
+        assert await caller.add(EpisodeId(first.rollout_id, 1)) == 1
+
+
+async def test_a_worker_that_is_lost_after_the_prepare_fails_the_commit_and_nothing_is_written(tmp_path):
+    async with crowd(tmp_path, 2) as caller:
+        await count_all(caller)
+        await caller.ok("prepare", 1)
+
+        def dying(_scope):
+            caller.workers[2].scope.cancel()
+            return []
+
+        caller.workers[2].counts.export = dying  # it hears the order, and answers nothing
+        assert await caller.refused("commit", 1, **commit(1, *EPISODES)) == "not_ready"
+        assert await caller.refused("commit", 1, **commit(1, *EPISODES)) == "not_ready"
+        assert not [*tmp_path.rglob("*.json*")]
+
+
+async def test_one_that_is_not_at_its_boundaries_any_more_says_so_instead_of_exporting(tmp_path):
+    async with crowd(tmp_path, 2) as caller:
+        await count_all(caller)
+        await caller.ok("prepare", 1)
+        worker = caller.workers[1]
+        with worker.admission.enter(owned(1)[0], "what nobody expected"):
+            assert await caller.refused("commit", 1, **commit(1, *EPISODES)) == "not_ready"
+        assert not [*tmp_path.rglob("*.json*")]
+
+
+async def test_marks_reach_every_worker_also_one_that_joins_later(tmp_path):
+    async with crowd(tmp_path, 2) as caller:
+        await count_all(caller)
+        await caller.ok("retire", 1, **retire(*EPISODES))
+        assert all(worker.counts.counts == {} for worker in caller.workers.values())
+        await caller.kill(1)
+        await caller.start(1)
+        for episode in EPISODES:
+            assert (await caller.add(episode)).code == "stale_attempt"
+
+
+async def test_the_lease_ends_a_pause_in_all_workers(tmp_path, autojump_clock):
+    async with crowd(tmp_path, 2, in_thread=inline) as caller:
+        await caller.ok("prepare", 1, lease_ms=30_000)
+        got = []
+
+        async def adding(episode):
+            got.append(await caller.add(episode))
+
+        start = anyio.current_time()
+        async with anyio.create_task_group() as tasks:
+            for episode in EPISODES:
+                tasks.start_soon(adding, episode)
+        assert got == [1] * len(EPISODES)
+        assert anyio.current_time() - start == pytest.approx(35)
+        assert await caller.phase() == "open"
+
+
+async def test_a_higher_epoch_is_obeyed_everywhere_before_its_first_answer(tmp_path):
+    async with crowd(tmp_path, 2) as caller:
+        await caller.ok("prepare", 1)
+        await caller.ok("hello", 0, epoch=2)
+        for worker in caller.workers.values():
+            assert (worker.admission.sender.epoch, worker.admission.closed) == (2, False)
+
+
+async def test_a_restore_waits_for_workers_that_have_not_joined_yet(tmp_path):
+    async with crowd(tmp_path, 1) as caller:
+        await count_all(caller)
+        answer = await caller.committed(1, *EPISODES)
+    unjoined = crowd(tmp_path, 2, in_thread=inline, joined=False)
+    async with unjoined as caller, anyio.create_task_group() as tasks:
+        installed = []
+
+        async def restoring():
+            told = await caller.ok("restore", 1, **caller.installing(1, answer, **dict.fromkeys(KEYS, 1)))
+            installed.extend(told["installed"])
+
+        tasks.start_soon(restoring)
+        await anyio.wait_all_tasks_blocked()
+        await caller.start(1)
+        await anyio.wait_all_tasks_blocked()
+        assert installed == []
+        await caller.start(2)
+        await anyio.wait_all_tasks_blocked()
+        assert len(installed) == len(EPISODES)
+
+
+async def test_a_restore_that_fails_on_one_worker_leaves_nothing_on_any(tmp_path):
+    async with crowd(tmp_path, 1) as caller:
+        await count_all(caller)
+        answer = await caller.committed(1, *EPISODES)
+    async with crowd(tmp_path, 2) as caller:
+        caller.workers[2].counts.fails["install"] = RuntimeError("no room")
+        fields = caller.installing(1, answer, **dict.fromkeys(KEYS, 1))
+        assert await caller.refused("restore", 1, **fields) == "invalid_state"
+        assert await caller.phase() == "open"
+        assert all(worker.counts.counts == {} for worker in caller.workers.values())
+
+
+async def test_capabilities_say_how_many_workers_there_are(tmp_path):
+    async with crowd(tmp_path, 3) as caller:
+        told = (await caller.client.get("/checkpoint/v1/capabilities")).json()
+        assert (told["workers"], told["kind"], told["instance"]) == (3, "resources", "counts")

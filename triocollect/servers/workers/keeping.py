@@ -1,0 +1,221 @@
+"""The coordinator as a process: it starts the workers, starts a lost one again, and answers for them all."""
+
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Generic, final
+
+import msgspec
+import trio
+from attrs import frozen
+from msgspec import Raw
+
+from triocollect.errors import DeploymentError
+from triocollect.participant import Admission, ControlPlane, Hooks
+from triocollect.participant.asgi import Message, Receive, Scope, Send
+from triocollect.participant.attendance import Attendance
+from triocollect.participant.hooks import R
+from triocollect.participant.workers import Coordinator
+from triocollect.protocol.handed_down import (
+    END_GRACE_S,
+    IGNORING_SIGNALS,
+    KILL_GRACE_S,
+    MODULE,
+    how_it_ended,
+)
+from triocollect.servers.serve import GRACE_S, Ending
+from triocollect.servers.taking_part import CheckpointSettings
+from triocollect.servers.workers.passing import serve_passed
+from triocollect.servers.workers.places import COORDINATOR, Place, listen_in, private_folder
+from triocollect.servers.workers.wires import SocketLink
+
+MOST_LOSSES: Final = 5  # of one worker within LOSSES_WITHIN_S: then it cannot be kept going
+LOSSES_WITHIN_S: Final = 60.0
+
+
+@frozen
+class Crewed:
+    """A server that several workers are to serve: its settings as a JSON line, its port as a descriptor."""
+
+    kind: str
+    name: str
+    settings: bytes
+    fd: int
+    workers: int
+
+
+class _Settings(msgspec.Struct, frozen=True):
+    checkpoint: CheckpointSettings | None = None
+
+
+@final
+class Keeper(Generic[R]):
+    """Keeps the workers of one server. `hooks` are like theirs, and are never served."""
+
+    def __init__(self, crewed: Crewed, hooks: Hooks[R], tell: Callable[[str], None]) -> None:
+        self._crewed: Final = crewed
+        self._tell: Final = tell
+        self._admission: Final = Admission()
+        self._coordinator: Final = Coordinator(crewed.workers, hooks, self._admission)
+        self._checkpoint: Final = msgspec.json.decode(crewed.settings, type=_Settings).checkpoint
+        self._leaving: Final = trio.Event()
+
+    @property
+    def attendance(self) -> Attendance | None:
+        """Whether a collector needs the server; None where it takes no part in checkpoints."""
+        return None if self._checkpoint is None else self._admission.attendance
+
+    async def serve(self, until: Ending, grace_s: float = GRACE_S) -> None:
+        """Serve until `until` returns; requests in flight then have `grace_s`.
+
+        Raises DeploymentError where a worker cannot be kept going.
+        """
+        with private_folder() as folder:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._coordinator.keep_lease)
+                if self._checkpoint is not None:
+                    await nursery.start(self._answer, folder, self._checkpoint)
+                async with trio.open_nursery() as workers:
+                    for number in range(1, self._crewed.workers + 1):
+                        workers.start_soon(self._keep, folder, number)
+                    await until()
+                    self._leaving.set()
+                    workers.cancel_scope.deadline = trio.current_time() + grace_s
+                nursery.cancel_scope.cancel()
+
+    # -- control calls --------------------------------------------------------------------------------------
+
+    async def _answer(
+        self, folder: str, checkpoint: CheckpointSettings, *, task_status: trio.TaskStatus[None]
+    ) -> None:
+        """Answer what the workers pass on. The control plane's tasks live in its lifespan, which is this."""
+        plane: ControlPlane[R] = ControlPlane(
+            _lifespan,
+            self._coordinator,
+            self._admission,
+            token=checkpoint.token,
+            root=Path(checkpoint.directory),
+        )
+        up = trio.Event()
+
+        async def live() -> None:
+            async def send(_message: Message) -> None:
+                up.set()
+
+            await plane({"type": "lifespan"}, _forever, send)
+
+        with listen_in(folder, COORDINATOR) as sock:
+            listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(live)
+                await up.wait()
+                nursery.start_soon(serve_passed, plane, listener)
+                task_status.started()
+
+    # -- workers --------------------------------------------------------------------------------------------
+
+    async def _keep(self, folder: str, number: int) -> None:
+        """Start a worker, and another one in its place whenever it is lost, until all are to leave."""
+        losses: deque[float] = deque(maxlen=MOST_LOSSES)
+        with listen_in(folder, number) as passed:
+            while not self._leaving.is_set():
+                returncode = await self._live(folder, number, passed)
+                if self._leaving.is_set():
+                    return
+                losses.append(trio.current_time())
+                how = how_it_ended(returncode)
+                if len(losses) == MOST_LOSSES and losses[-1] - losses[0] < LOSSES_WITHIN_S:
+                    raise DeploymentError(
+                        f"worker {number} was lost {MOST_LOSSES} times within "
+                        f"{LOSSES_WITHIN_S:g} s, the last time {how}"
+                    )
+                self._tell(f"worker {number} was lost ({how}); another one takes its place")
+
+    async def _live(self, folder: str, number: int, passed: socket.socket) -> int | None:
+        """One worker from its start to its end; how it ended."""
+        ours, theirs = socket.socketpair()
+        async with trio.SocketStream(trio.socket.from_stdlib_socket(ours)) as stream:
+            with theirs:
+                worker = await self._started(folder, number, theirs, passed)
+            try:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._let_leave, worker)
+                    await self._coordinator.serve(number, SocketLink(stream))
+                    nursery.cancel_scope.cancel()
+            finally:
+                await _end(worker, stream)
+        return worker.returncode
+
+    async def _started(
+        self, folder: str, number: int, link: socket.socket, passed: socket.socket
+    ) -> trio.Process:
+        crewed = self._crewed
+        place = Place(
+            number=number,
+            of=crewed.workers,
+            link=link.fileno(),
+            passed=passed.fileno(),
+            folder=folder,
+            controlled=self._checkpoint is not None,
+        )
+        name = f"{crewed.name} {number}"
+        command = (sys.executable, "-m", MODULE, crewed.kind, "--name", name, "--fd", str(crewed.fd))
+        try:
+            worker = await trio.lowlevel.open_process(
+                [*IGNORING_SIGNALS, *command, "--worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[crewed.fd, place.link, place.passed],
+            )
+        except OSError as error:
+            raise DeploymentError(f"worker {number} could not be started: {error}") from error
+        await _write(worker, self._settings(number) + b"\n" + msgspec.json.encode(place) + b"\n")
+        return worker
+
+    def _settings(self, number: int) -> bytes:
+        """The server's, with this worker's number among what it takes part with."""
+        if self._checkpoint is None:
+            return self._crewed.settings.strip()
+        fields = msgspec.json.decode(self._crewed.settings, type=dict[str, Raw])
+        mine = msgspec.structs.replace(self._checkpoint, worker=number)
+        return msgspec.json.encode({**fields, "checkpoint": mine})
+
+    async def _let_leave(self, worker: trio.Process) -> None:
+        await self._leaving.wait()
+        await _write(worker, b"leave\n")
+
+
+async def _write(worker: trio.Process, lines: bytes) -> None:
+    assert worker.stdin is not None
+    try:
+        await worker.stdin.send_all(lines)
+    except (trio.BrokenResourceError, trio.ClosedResourceError):
+        return  # it is dead, which is told by its exit
+
+
+async def _end(worker: trio.Process, link: trio.SocketStream) -> None:
+    """Let go of the link, and kill a worker that stays."""
+    assert worker.stdin is not None
+    with trio.CancelScope(shield=True):  # bounded twice below
+        await link.aclose()
+        with trio.move_on_after(END_GRACE_S):
+            await worker.wait()
+        if worker.returncode is None:
+            worker.kill()
+            with trio.move_on_after(KILL_GRACE_S):
+                await worker.wait()
+        await worker.stdin.aclose()
+
+
+async def _lifespan(_scope: Scope, receive: Receive, send: Send) -> None:
+    """The application behind the coordinator's control plane: there is none."""
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+
+
+async def _forever() -> Message:
+    await trio.sleep_forever()
+    raise AssertionError
