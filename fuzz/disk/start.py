@@ -1,23 +1,11 @@
-"""A start on what is there: all that a run reads and changes before it asks a server, by its own code."""
-
-import contextlib
-from collections.abc import Coroutine
-from typing import TypeVar
+"""What a start makes of what is there: which rows are done, and how the others go on."""
 
 from attrs import frozen
 
-from triocollect.checkpoint.directory import open_directory
+from fuzz.starting import Begun, begin
 from triocollect.checkpoint.plan import plan
-from triocollect.checkpoint.store import Store
-from triocollect.collector.lock import lock_output
-from triocollect.collector.lock_directory import LockedDirectory
-from triocollect.collector.set_out import OwnStore, set_out
-from triocollect.collector.taking_control import begin_log, look_back
 from triocollect.config.settings import Config
-from triocollect.durable import AppendFile
 from triocollect.flight.ledger import Ledger
-
-T = TypeVar("T")
 
 
 @frozen
@@ -36,38 +24,20 @@ class Started:
 
 
 def start(config: Config) -> Started:
-    """Raises what a start raises. Nothing in it waits: the locks are free."""
-    with contextlib.ExitStack() as at_the_end:
-        return _at_once(_start(config, at_the_end))
-
-
-def _at_once(work: Coroutine[None, None, T]) -> T:
+    """And the folder of a first checkpoint. Raises what a start raises."""
+    begun = begin(config)
     try:
-        work.send(None)
-    except StopIteration as end:
-        return end.value
-    raise AssertionError("a start waits for something")
+        return _started(begun)
+    finally:
+        begun.close()
 
 
-async def _start(config: Config, at_the_end: contextlib.ExitStack) -> Started:
-    words: list[str] = []
-    assert config.checkpoint is not None
-    directory = await open_directory(config.checkpoint.dir, wait_s=None, warn=words.append)
-    at_the_end.callback(directory.close)
-    store = Store(config.checkpoint.dir, confirm=directory.confirm)
-    locked = await lock_output(config.output.path, wait_s=None, warn=words.append)
-    output = AppendFile(locked.path, descriptor=locked.descriptor)
-    at_the_end.callback(output.close)
-    own = OwnStore(store, directory.run)
-    outset = set_out(config, output, None, lambda event: words.append(str(event)), own)
+def _started(begun: Begun) -> Started:
+    outset, left_behind = begun.outset, begun.inherited
     assert outset is not None
-    at_the_end.callback(outset.sinks.failures.close)
-    nobody = {"token": "", "client": None, "inbox": None}  # is spoken to
-    ours = LockedDirectory(config=config.checkpoint, directory=directory, store=store, **nobody)
-    left_behind = look_back(ours, outset)
-    at_the_end.callback(begin_log(ours, outset, left_behind, seen=0).close)
+    assert left_behind is not None
     outset.record_directory()
-    store.begin(store.next_sequence())
+    begun.store.begin(begun.store.next_sequence())
     whole, history = left_behind.rung.checkpoint, left_behind.history
     ledger = Ledger(history.highest(), floor=history.start)
     episodes = () if whole is None else whole.collection.continued
@@ -85,5 +55,5 @@ async def _start(config: Config, at_the_end: contextlib.ExitStack) -> Started:
         expected=outset.survey.expected,
         sequence=None if whole is None else whole.collection.sequence,
         continued=frozenset(one.rollout_id for one in becoming.values()),
-        words=(*words, *left_behind.warnings()),
+        words=(*begun.told, *left_behind.warnings()),
     )

@@ -1,34 +1,24 @@
-"""What killed runs leave: whole files, made by the package itself, of rows, results and checkpoints.
-
-`begin` is a start without servers, from the locks to the dispatch log.
-"""
+"""What killed runs leave: whole files, made by the package itself, of rows, results and checkpoints."""
 
 import contextlib
 import json
 import os
 import random
 import shutil
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
 from attrs import frozen
 
+from fuzz.starting import Begun, begin
 from tests.checkpoint.checkpoints import commit
-from triocollect.checkpoint.directory import DISPATCHED, Directory, open_directory
-from triocollect.checkpoint.dispatch_log import DispatchLog, start_dispatched
-from triocollect.checkpoint.ladder import Rung
 from triocollect.checkpoint.names import new_checkpoint_id
-from triocollect.checkpoint.store import Store
-from triocollect.collector.inherited import Inherited, inherited
-from triocollect.collector.lock import lock_output
-from triocollect.collector.set_out import Outset, OwnStore, set_out
 from triocollect.config import Config, InputConfig, OutputConfig
 from triocollect.config.settings import DRIFT_FIELDS, CheckpointConfig
-from triocollect.durable import AppendFile
 from triocollect.protocol.ids import EpisodeId
-from triocollect.protocol.manifests import CheckpointOutcome, Collection, DispatchHeader, Restarted
+from triocollect.protocol.manifests import CheckpointOutcome, Collection, Restarted
 
 T = TypeVar("T")
 
@@ -43,15 +33,6 @@ SETTLED: Final = {  # what tells of the moment and of this machine is always the
 }
 
 
-def at_once(work: Coroutine[object, object, T]) -> T:
-    """What a coroutine returns that has no reason to wait."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        return end.value
-    raise AssertionError("it waits")
-
-
 def config_of(folder: Path, *, accept: bool = False) -> Config:
     """The command that began in this folder and begins again."""
     accepted = DRIFT_FIELDS if accept else ()
@@ -59,83 +40,6 @@ def config_of(folder: Path, *, accept: bool = False) -> Config:
         input=InputConfig(path=folder / "in.jsonl"),
         output=OutputConfig(path=folder / "out.jsonl", accept_drift=frozenset(accepted)),
         checkpoint=CheckpointConfig(dir=folder / CHECKPOINTS),
-    )
-
-
-@frozen
-class Begun:
-    """A start that has come as far as its first word to a server. `told`: what the user was told.
-
-    Nothing but locks and words where the input has no rows.
-    """
-
-    directory: Directory
-    store: Store
-    told: list[str]
-    outset: Outset | None = None
-    inherited: Inherited | None = None
-    log: DispatchLog | None = None
-
-    def close(self) -> None:
-        """As a kill does."""
-        if self.log is not None:
-            self.log.close()
-        if self.outset is not None:
-            self.outset.sinks.close()
-        self.directory.close()
-
-
-def begin(config: Config) -> Begun:
-    """Start in a folder, whatever is there. Raises TriocollectError; everything is closed then."""
-    told: list[str] = []
-    directory = at_once(open_directory(config.checkpoint.dir, wait_s=None, warn=told.append))
-    try:
-        locked = at_once(lock_output(config.output.path, wait_s=None, warn=told.append))
-    except BaseException:
-        directory.close()
-        raise
-    outset = None
-    try:
-        store = Store(config.checkpoint.dir, confirm=directory.confirm)
-        output = AppendFile(locked.path, descriptor=locked.descriptor)
-        own = OwnStore(store, directory.run)
-        outset = set_out(config, output, None, lambda event: told.append(str(event)), own)
-        if outset is None:
-            output.close()
-            return Begun(directory, store, told)
-        found = _look_back(outset, directory, store)
-        log = _begin_log(outset, directory, store, found)
-        return Begun(directory, store, told, outset, found, log)
-    except BaseException:
-        if outset is None:
-            locked.give_back()
-        else:
-            outset.sinks.close()
-        directory.close()
-        raise
-
-
-def _look_back(outset: Outset, directory: Directory, store: Store) -> Inherited:
-    rung, run = Rung(None), outset.run_file.run
-    if outset.resumed and outset.owns_checkpoints:
-        accepted = "input" in outset.run_file.drift
-        rung = store.find(input_sha256=None if accepted else outset.rows.input_sha256, output=run)
-    return inherited(directory.path, rung, run, outset.read_rows(), outset.survey)
-
-
-def _begin_log(outset: Outset, directory: Directory, store: Store, found: Inherited) -> DispatchLog:
-    before, history = found.sent.header, found.history
-    header = DispatchHeader(
-        run=directory.run,
-        epoch=directory.raise_epoch(found.epoch),
-        sequence=store.next_sequence(0 if before is None else before.sequence),
-        reserved=0,
-        floor=history.floor,
-        start=history.start,
-        output=outset.run_file.run,
-    )
-    return start_dispatched(
-        directory.path / DISPATCHED, header, history.attempts(), history.answered, history.senders
     )
 
 

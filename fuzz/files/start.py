@@ -6,9 +6,10 @@ from pathlib import Path
 
 from fuzz.files import oracle
 from fuzz.files.directory import judge_log, judge_rung
-from fuzz.files.left import CHECKPOINTS, Begun, Left, begin, config_of
+from fuzz.files.left import CHECKPOINTS, Left, config_of
 from fuzz.files.rows import judge_mended, key_of
 from fuzz.invariants import holds
+from fuzz.starting import Begun, begin
 from triocollect.checkpoint.directory import DISPATCHED
 from triocollect.checkpoint.ladder import find_checkpoint
 from triocollect.errors import DriftError, InputError, TriocollectError, UsageError

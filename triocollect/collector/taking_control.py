@@ -13,7 +13,7 @@ from attrs import frozen
 from triocollect.checkpoint.airspace import answer_of
 from triocollect.checkpoint.coordination import Coordination, lease_s
 from triocollect.checkpoint.crew import Crew
-from triocollect.checkpoint.directory import DISPATCHED
+from triocollect.checkpoint.directory import DISPATCHED, Directory
 from triocollect.checkpoint.discovery import (
     Candidate,
     Found,
@@ -27,6 +27,7 @@ from triocollect.checkpoint.ladder import Rung
 from triocollect.checkpoint.plan import left_out_of_the_cut, plan
 from triocollect.checkpoint.restore import restore
 from triocollect.checkpoint.same_place import require_same_place
+from triocollect.checkpoint.store import Store
 from triocollect.collector.air import Air, AirParts
 from triocollect.collector.continuing import calls_saved, continued_of
 from triocollect.collector.inherited import Inherited, inherited
@@ -62,7 +63,7 @@ async def take_control(
 ) -> UnderControl:
     """Raises UsageError, RefusedError, CheckpointError, StorageError; nothing was sent then."""
     approach = _Approach(setup, ours, outset, routing)
-    left = await answer_of(setup.blocking, lambda: look_back(ours, outset))
+    left = await answer_of(setup.blocking, lambda: look_back(ours.directory, ours.store, outset))
     for text in left.warnings():
         approach.warn(text)
     found = await who_takes_part(setup, ours, routing)
@@ -71,7 +72,9 @@ async def take_control(
     if (done := set_aside(ours.directory.path / DISPATCHED)) is not None:
         approach.warn(done)
     seen = highest_epoch(found)
-    log = await answer_of(setup.blocking, lambda: begin_log(ours, outset, left, seen=seen))
+    log = await answer_of(
+        setup.blocking, lambda: begin_log(ours.directory, ours.store, outset, left, seen=seen)
+    )
     try:
         history = left.history
         parts = AirParts(
@@ -101,7 +104,7 @@ async def take_control(
     return UnderControl(ours=ours, crew=crew, watch=air, log=log, continued=continued)
 
 
-def look_back(ours: LockedDirectory, outset: Outset) -> Inherited:
+def look_back(directory: Directory, store: Store, outset: Outset) -> Inherited:
     """What earlier runs left for this one. Raises StorageError.
 
     Without regard to the input where the user accepted that it changed: it would match no checkpoint.
@@ -109,28 +112,30 @@ def look_back(ours: LockedDirectory, outset: Outset) -> Inherited:
     rung = Rung(None)
     if outset.resumed and outset.owns_checkpoints:
         accepted = "input" in outset.run_file.drift
-        rung = ours.store.find(
+        rung = store.find(
             input_sha256=None if accepted else outset.rows.input_sha256, output=outset.run_file.run
         )
-    return inherited(ours.directory.path, rung, outset.run_file.run, outset.read_rows(), outset.survey)
+    return inherited(directory.path, rung, outset.run_file.run, outset.read_rows(), outset.survey)
 
 
-def begin_log(ours: LockedDirectory, outset: Outset, left: Inherited, *, seen: int) -> DispatchLog:
+def begin_log(
+    directory: Directory, store: Store, outset: Outset, left: Inherited, *, seen: int
+) -> DispatchLog:
     """Take the next epoch, above the one that was `seen` at a server, and start this run's log.
 
     Raises StorageError.
     """
     before, history = left.sent.header, left.history
     header = DispatchHeader(
-        run=ours.directory.run,
-        epoch=ours.directory.raise_epoch(max(seen, left.epoch)),
-        sequence=ours.store.next_sequence(0 if before is None else before.sequence),
+        run=directory.run,
+        epoch=directory.raise_epoch(max(seen, left.epoch)),
+        sequence=store.next_sequence(0 if before is None else before.sequence),
         reserved=0,
         floor=history.floor,
         start=history.start,
         output=outset.run_file.run,
     )
-    path = ours.directory.path / DISPATCHED
+    path = directory.path / DISPATCHED
     return start_dispatched(path, header, history.attempts(), history.answered, history.senders)
 
 
