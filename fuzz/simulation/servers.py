@@ -44,10 +44,12 @@ class Process:
         if kind == "resources":
             app = resources.build_app(msgspec.json.decode(settings, type=resources.ResourcesSettings))
         elif kind == "inference":
-            app = inference.build_app(msgspec.json.decode(settings, type=inference.InferenceSettings))
+            decoded = msgspec.json.decode(settings, type=inference.InferenceSettings)
+            app = inference.build_app(decoded, inline)
         else:
             settings_type, build_app = KINDS[kind]
-            app = build_app(msgspec.json.decode(settings, type=settings_type), self._reach)
+            blocking = [inline] if kind == "model" else []
+            app = build_app(msgspec.json.decode(settings, type=settings_type), self._reach, *blocking)
         self.app = app
         if name == UNCAPTURED:
             self.hooks.mode = "restart_only"

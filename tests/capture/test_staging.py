@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from triocollect.capture.retention import remove_packs, staged_packs, unnamed
+from triocollect.capture.retention import remove_files, staged_packs, unnamed
 from triocollect.capture.staging import STAGING, Staging, packs_of
 from triocollect.errors import DamageError, StorageError
 from triocollect.protocol.inference import (
@@ -124,7 +124,7 @@ def test_a_pack_that_a_checkpoint_names_stays_and_so_does_all_that_is_not_ours(s
     for name in (*foreign, f".{'0a' * 8}.tmp"):
         (staging.folder / name).write_text("")
     (staging.folder / f"{'b' * 64}.jsonl").mkdir()
-    assert remove_packs(unnamed(staging.folder, {named})) == ()
+    assert remove_files(unnamed(staging.folder, {named})) == ()
     stay = {path.name for path in staging.folder.iterdir()}
     assert stay == {f"{named}.jsonl", f"{'b' * 64}.jsonl", *foreign}
     assert unnamed(staging.folder, {named}) == ()

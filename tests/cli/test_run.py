@@ -53,6 +53,7 @@ FLAGS = [
     "--checkpoint-timeout",
     "--grace",
     "--preempt-exit-code",
+    "--cuts",
     "--control-token-file",
     "--progress",
     "--json",

@@ -44,7 +44,8 @@ def test_a_model_of_ones_own_needs_no_scripted_worker():
     addresses = {name: Address("h", 1) for name in the_names(plan)}
     model = next(process for process in plan.processes if process.kind == "model")
     told = settings_of(plan, model, addresses, "key")
-    assert told == {"worker_url": "http://gpu:8000/v1", "model": "m", "api_key": "key"}
+    where = {"worker_url": "http://gpu:8000/v1", "model": "m", "api_key": "key"}
+    assert told == {**where, "cuts": "on", "worker_cuts": False}
 
 
 def test_every_unknown_name_is_told_at_once_with_what_was_meant():
@@ -106,7 +107,9 @@ def test_the_scripted_worker_is_as_slow_as_the_plan_says_and_takes_no_part():
     plan = evolve(plan_for(["counter"], ServersConfig()), tokens_per_s=5.0, hold=True)
     plan = evolve(plan, checkpoint_dir=Path("ck"), control_token="t")
     worker = next(process for process in plan.processes if process.kind == "inference")
-    assert settings_of(plan, worker, {}) == {"tokens_per_s": 5.0, "hold": True, "calls_file": None}
+    told = {"tokens_per_s": 5.0, "hold": True, "calls_file": None}
+    assert settings_of(plan, worker, {}) == {**told, "staging": "ck/staging"}
+    assert settings_of(evolve(plan, cuts="off"), worker, {}) == {**told, "staging": None}
 
 
 def test_a_plan_that_is_printed_does_not_tell_its_token():

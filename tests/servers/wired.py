@@ -48,10 +48,10 @@ class Stop:
 class Deployment:
     """Every server of the plan under its own host name; `replaced` answers in place of one of them.
 
-    `more` is what else the plan has.
+    `in_thread`: where what blocks is done, where that is not in threads. `more` is what else the plan has.
     """
 
-    def __init__(self, replaced: Replace | None = None, **more):
+    def __init__(self, replaced: Replace | None = None, in_thread=None, **more):
         self.replaced = dict(replaced or {})
         self.heard: list[tuple[str, str]] = []  # (process, path), in order
         self.stops: dict[tuple[str, str, str], Stop] = {}
@@ -63,15 +63,20 @@ class Deployment:
             "agent": (agent.AgentSettings, agent.build_app),
             "model": (model.ModelSettings, partial(model.build_app, in_thread=inline)),
         }
+        elsewhere = {} if in_thread is None else {"in_thread": in_thread}
         for process in plan.processes:
             line = msgspec.json.encode(settings_of(plan, process, addresses))
             if process.kind == "resources":
                 app = resources.build_app(msgspec.json.decode(line, type=resources.ResourcesSettings))
             elif process.kind == "inference":
-                app = inference.build_app(msgspec.json.decode(line, type=inference.InferenceSettings))
+                settings = msgspec.json.decode(line, type=inference.InferenceSettings)
+                app = inference.build_app(settings, **elsewhere)
             else:
                 settings, build_app = kinds[process.kind]
-                app = build_app(msgspec.json.decode(line, type=settings), self.connect)
+                blocking = elsewhere if process.kind == "model" else {}
+                app = build_app(msgspec.json.decode(line, type=settings), self.connect, **blocking)
+            for middleware in app.user_middleware:
+                middleware.kwargs.update(elsewhere)
             self.apps[process.name] = app
 
     def stop(self, name: str, path: str, when: str = "before") -> Stop:

@@ -32,7 +32,7 @@ def unnamed(folder: Path, named: Collection[str]) -> tuple[Path, ...]:
     return tuple(folder / name for name in ours if name not in stays)
 
 
-def remove_packs(doomed: Collection[Path]) -> tuple[str, ...]:
+def remove_files(doomed: Collection[Path]) -> tuple[str, ...]:
     """Remove them; what could not be, in words. A pack that comes back after a power cut is found again."""
     troubles = []
     for path in doomed:

@@ -13,7 +13,6 @@ from triocollect.protocol.messages import Blocker, Commit, Committed, Prepare, P
 
 _PAUSE_S: Final = 0.2  # a participant that answers "preparing" without waiting is not asked in a loop
 _LATE_QUESTION_S: Final = 1.0
-_UNDELIVERED: Final = "undelivered"
 _NAMED: Final = 5  # blockers of one participant that a sentence names
 
 
@@ -87,11 +86,14 @@ class Cutting(Operation):
             for key in report.restarts
         }
 
-    def undelivered(self) -> int | UnsetType:
-        """Policy calls under way, and answers held back, as far as model servers count them."""
-        counts = [
-            report.counts[_UNDELIVERED] for report in self._reports.values() if _UNDELIVERED in report.counts
-        ]
+    def counted(self, *names: str) -> int | UnsetType:
+        """The sum of these counts of all participants; UNSET where none counts that.
+
+        `undelivered`: policy calls under way and answers held back, as far as model servers count them. Of
+        these `cut` and `held` are kept with `kept_tokens`, the others are `not_cut`.
+        """
+        reports = [report.counts for report in self._reports.values()]
+        counts = [told[name] for told in reports for name in names if name in told]
         return sum(counts) if counts else UNSET
 
     async def commit(

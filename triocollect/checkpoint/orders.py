@@ -10,7 +10,7 @@ import msgspec
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import CheckpointOutcome, Restarted
 from triocollect.protocol.messages import Blocker
-from triocollect.report.wording import rows
+from triocollect.report.wording import calls_under_way, rows
 
 _TOLD_S: Final = 0.05  # a phase that took less is not told
 _REASONS: Final = 3
@@ -107,6 +107,7 @@ def in_words(taken: Taken) -> str:
         f"{outcome.work_s:.0f} s of work in {outcome.bytes} bytes, "
         f"taken in {sum(outcome.phases_s.values()):.1f} s" + (f" ({phases})" if phases else "")
     )
+    said += calls_under_way("calls under way", outcome.undelivered, outcome.cut, outcome.kept_tokens)
     if taken.restarted:
         said += f"; {outcome.restarted} in flight would start from their input: {_why(taken.restarted)}"
     return said

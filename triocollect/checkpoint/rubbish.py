@@ -22,6 +22,7 @@ from triocollect.checkpoint.names import (
     sequence_of,
 )
 from triocollect.checkpoint.sent import read_dispatched
+from triocollect.checkpoint.staged import unneeded_packs
 from triocollect.checkpoint.whole import read_whole
 from triocollect.errors import DamageError, StorageError
 from triocollect.protocol.manifests import LOCK
@@ -32,10 +33,14 @@ _KEPT: Final = 2
 
 @frozen
 class Rubbish:
-    """`folders` of checkpoints and `rests` beside them; the names of what is `kept`, and why it is more."""
+    """`folders` of checkpoints, `rests` beside them, and staged `packs` that none of those that stay names.
+
+    The names of what is `kept`, and why it is more.
+    """
 
     folders: tuple[Path, ...]
     rests: tuple[Path, ...]
+    packs: tuple[Path, ...]
     kept: tuple[str, ...]
     note: str | None = None
 
@@ -66,6 +71,7 @@ def rubbish_in(root: Path, is_whole: Callable[[Path], bool] = _is_whole) -> Rubb
     return Rubbish(
         folders=tuple(folder for number, folder in folders.items() if number not in needed),
         rests=tuple(_rests(root, 0 if latest is None else latest)),
+        packs=unneeded_packs(root, (folder for number, folder in folders.items() if number in needed)),
         kept=tuple(folder.name for number, folder in folders.items() if number in needed),
         note=note,
     )

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 from attrs import frozen
 
+from triocollect.capture.retention import remove_files
 from triocollect.checkpoint.keeping import ANY, newest_of_each, output_of
 from triocollect.checkpoint.ladder import Rung, find_checkpoint, read_latest
 from triocollect.checkpoint.names import (
@@ -32,6 +33,7 @@ from triocollect.checkpoint.names import (
     sequence_of,
 )
 from triocollect.checkpoint.rubbish import Rubbish
+from triocollect.checkpoint.staged import unneeded_packs
 from triocollect.checkpoint.whole import check_parts, folders_to, read_whole
 from triocollect.durable import make_folder, move, remove, replace, set_aside, sync_folder
 from triocollect.errors import DamageError, StorageError
@@ -253,7 +255,11 @@ class Store:
                 troubles.append(str(error))
             except OSError as error:
                 troubles.append(f"cannot remove {trash}: {error.strerror or error}")
-        return (*troubles, *self._remove_rests(latest))
+        return (*troubles, *self._remove_rests(latest), *self._remove_packs())
+
+    def _remove_packs(self) -> tuple[str, ...]:
+        """Staged cuts that no checkpoint names which is still there."""
+        return remove_files(unneeded_packs(self.root, checkpoint_folders(self.root).values()))
 
     def _remove_rests(self, latest: int) -> tuple[str, ...]:
         """The highest number, unless LATEST has it, stays used: by a trash folder that is empty."""

@@ -230,7 +230,10 @@ class _Taking:
                 continued=len(collection.continued),
                 restarted=len(collection.restarted),
                 work_s=self._work_s,
-                undelivered=self._cutting.undelivered(),
+                undelivered=self._cutting.counted("undelivered"),
+                cut=self._cutting.counted("cut", "held"),
+                kept_tokens=self._cutting.counted("kept_tokens"),
+                not_cut=self._cutting.counted("not_cut"),
                 bytes=self._publication.bytes,
                 lost_s=self._lost_s if collection.restarted else msgspec.UNSET,
                 restarted_why=Counter(one.reason for one in collection.restarted) or msgspec.UNSET,
@@ -276,4 +279,5 @@ def _ref(participant: Participant, reply: Committed, directory: str) -> Particip
         manifest=reply.manifest.path.removeprefix(f"{directory}/"),
         sha256=reply.manifest.sha256,
         record_count=reply.manifest.record_count,
+        kept=tuple(sorted(set(reply.kept))) or msgspec.UNSET,
     )

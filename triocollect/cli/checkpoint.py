@@ -18,7 +18,7 @@ from triocollect.errors import ConfigError, DamageError, Exit, StorageError, Usa
 from triocollect.protocol.manifests import CheckpointOutcome
 from triocollect.reading.collector import collector_of
 from triocollect.reading.places import is_directory, places
-from triocollect.report.wording import rows
+from triocollect.report.wording import calls_under_way, rows
 
 ABOUT = """Asks the collector that is at work in DIR for a checkpoint and waits for what comes of it; the run
 goes on. The checkpoint's id is all that stands on standard output. Works on the collector's own host, and
@@ -95,6 +95,7 @@ def _words(outcome: CheckpointOutcome) -> str:
     return (
         f"checkpoint {outcome.checkpoint_id}: {rows(outcome.continued)} can be continued, with "
         f"{outcome.work_s:.0f} s of work behind them{anew}"
+        + calls_under_way("calls under way", outcome.undelivered, outcome.cut, outcome.kept_tokens)
         + ("; the run stops with it" if outcome.stopped else "")
     )
 

@@ -17,7 +17,7 @@ from triocollect.collector.control_token import control_token
 from triocollect.config import kinds
 from triocollect.config.given import Given
 from triocollect.config.judge import judge
-from triocollect.config.settings import Count, Seconds, ServersConfig
+from triocollect.config.settings import Count, CutsMode, Seconds, ServersConfig
 from triocollect.deployment import SOURCES, Plan, serve_all, standing_plan
 from triocollect.deployment.plan import (
     AGENT,
@@ -95,6 +95,9 @@ def serve(  # noqa: PLR0913  # one parameter per flag is how the library reads t
     control_token_file: Annotated[
         str | None, Parameter(help="What collectors have to show; mode 0600.", metavar="FILE")
     ] = None,
+    cuts: Annotated[
+        str, Parameter(help="What becomes of answers under way at a checkpoint.", metavar="on|exact|off")
+    ] = "on",
     grace: Annotated[
         str | None, Parameter(help="Longest wait for a collector's stop, else 130s.", metavar="TIME")
     ] = None,
@@ -109,6 +112,7 @@ def serve(  # noqa: PLR0913  # one parameter per flag is how the library reads t
         model_url=None if model_url is None else str(_read("--model-url", model_url, kinds.Url)),
         model_api_key_file=None if model_api_key_file is None else Path(model_api_key_file),
         workers=Count(1) if workers is None else cast("Count", _read("--workers", workers, Count)),
+        cuts=cast("CutsMode", _read("--cuts", cuts, CutsMode)),
     )
     wanted = None if port is None else cast("int", _read("--port", port, kinds.Port))
     if what == "all":

@@ -48,8 +48,17 @@ def continued_of(
         told = msgspec.structs.replace(told, lost_s=outcome.lost_s)
     if outcome.continued != restored:
         return told
-    again = None if isinstance(outcome.undelivered, UnsetType) else outcome.undelivered
-    return msgspec.structs.replace(told, work_s=outcome.work_s, calls_again=again)
+    return msgspec.structs.replace(
+        told,
+        work_s=outcome.work_s,
+        calls_again=_told(outcome.undelivered),
+        calls_cut=_told(outcome.cut),
+        tokens_kept=_told(outcome.kept_tokens),
+    )
+
+
+def _told(count: int | UnsetType) -> int | None:
+    return None if isinstance(count, UnsetType) else count
 
 
 def refused_since(told: Continued | None, refused: int) -> Continued | None:

@@ -21,6 +21,7 @@ LARGEST_REPLY_BYTES: Final = 1 << 30  # a record is a reply and stamps; its line
 ResumeMode = Literal["auto", "never", "must"]
 RoutingMode = Literal["agent", "legacy", "taskset"]
 ProgressStyle = Literal["auto", "rich", "plain", "json", "none"]
+CutsMode = Literal["on", "exact", "off"]
 ParticipantKind = Literal["environment", "model", "agent", "resources"]
 DriftField = Literal[
     "input",
@@ -75,6 +76,7 @@ class ServersConfig:
     model_url: str | None = None  # base URL of an OpenAI-compatible server; None: the scripted worker
     model_api_key_file: Path | None = None
     workers: Count = Count(1)  # processes of each server of the embedded deployment
+    cuts: CutsMode = "on"  # what becomes of generations under way at a checkpoint
 
 
 @frozen(kw_only=True)

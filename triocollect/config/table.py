@@ -11,6 +11,7 @@ from triocollect.config.setting import Setting
 from triocollect.config.settings import (
     DRIFT_FIELDS,
     Count,
+    CutsMode,
     DriftField,
     ProgressStyle,
     ReplySize,
@@ -146,6 +147,10 @@ SETTINGS: Final = (
             "Time from TERM to the end [default: the checkpoint timeout].", CHECKPOINTS, metavar="TIME"),
     Setting("preempt_exit_code", kinds.ExitStatus, ("checkpoint", "preempt_exit_code"),
             "Exit code after a stop with a checkpoint.", CHECKPOINTS, nullable=False, metavar="N"),
+    Setting("cuts", CutsMode, ("servers", "cuts"),
+            "Keep what the embedded model server has of answers under way, and continue it: on; exact: only "
+            "where the text is then the same for sure; off: generate them again.",
+            CHECKPOINTS, nullable=False, metavar="on|exact|off"),
     Setting("control_token_file", Path, ("checkpoint", "control_token_file"),
             "File (mode 0600) that holds the control token.", CHECKPOINTS, metavar="FILE"),
 

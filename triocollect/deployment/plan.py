@@ -13,7 +13,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import yaml
 from attrs import field, frozen
 
-from triocollect.config.settings import ServersConfig
+from triocollect.capture.staging import STAGING
+from triocollect.config.settings import CutsMode, ServersConfig
 from triocollect.errors import ConfigError
 from triocollect.protocol.values import JsonObject
 
@@ -67,8 +68,9 @@ class Plan:
     `sources` are its resources servers; those of them that `peers` names run elsewhere, and are not started.
 
     With a `checkpoint_dir` and a `control_token`, which the collector has to show, the servers take part in
-    checkpoints. `tokens_per_s` and `hold` are the scripted worker's: how fast it generates (None: at once),
-    and whether it holds everything back until it is told otherwise.
+    checkpoints, and `cuts` says what becomes of the generations under way. `tokens_per_s` and `hold` are the
+    scripted worker's: how fast it generates (None: at once), and whether it holds everything back until it is
+    told otherwise.
     """
 
     sources: tuple[str, ...]
@@ -81,6 +83,7 @@ class Plan:
     ports: Mapping[str, int] = field(factory=dict)
     checkpoint_dir: Path | None = None
     control_token: str | None = field(default=None, repr=False)
+    cuts: CutsMode = "on"
     tokens_per_s: float | None = None
     hold: bool = False
     workers: int = 1  # processes of each server; of the scripted worker there is one
@@ -106,6 +109,13 @@ class Plan:
         return (
             self.checkpoint_dir is not None and self.control_token is not None and process.kind != "inference"
         )
+
+    @property
+    def staging(self) -> str | None:
+        """The folder of staged cuts; None where nothing is cut."""
+        if self.checkpoint_dir is None or self.control_token is None or self.cuts == "off":
+            return None
+        return str(self.checkpoint_dir / STAGING)
 
 
 def agent_of(source: str) -> str:
@@ -148,6 +158,7 @@ def plan_for(names: Iterable[str], servers: ServersConfig, *, effects_dir: Path 
         model_api_key_file=servers.model_api_key_file,
         effects_dir=effects_dir,
         workers=servers.workers,
+        cuts=servers.cuts,
     )
 
 
@@ -224,13 +235,24 @@ def _own_settings(
             }
         case "model":
             worker = plan.model_url if plan.model_url is not None else f"{addresses[INFERENCE].url}/v1"
-            return {"worker_url": worker, "model": plan.model, "api_key": api_key}
+            return {
+                "worker_url": worker,
+                "model": plan.model,
+                "api_key": api_key,
+                "cuts": plan.cuts,
+                "worker_cuts": plan.model_url is None,
+            }
         case "resources":
             effects = _account(plan, process)
             return {"name": process.name, "source": process.name, "effects_file": effects}
         case "inference":
             calls = _account(plan, process)
-            return {"tokens_per_s": plan.tokens_per_s, "hold": plan.hold, "calls_file": calls}
+            return {
+                "tokens_per_s": plan.tokens_per_s,
+                "hold": plan.hold,
+                "calls_file": calls,
+                "staging": plan.staging,
+            }
 
 
 def _account(plan: Plan, process: Process) -> str | None:

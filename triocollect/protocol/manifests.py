@@ -3,6 +3,7 @@
 LATEST                                     Latest, one line; moved last
 ckpt-<sequence>/collection.json            Collection
 ckpt-<sequence>/participants/<kind>/<instance>/manifest.json, records-<sha256>.jsonl
+staging/<sha256>.jsonl                     cuts of generations, StagedCut (`inference.py`)
 collector.lock, dispatched.jsonl, outcomes.jsonl
 """
 
@@ -49,13 +50,17 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParticipantRef(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a participant's manifest lies, relative to the checkpoint's folder."""
+    """Where a participant's manifest lies, relative to the checkpoint's folder.
+
+    `kept`: the packs of staged cuts that its records refer to, where there are any.
+    """
 
     kind: Kind
     instance: str
     manifest: str
     sha256: str
     record_count: int
+    kept: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Restarted(EpisodeId, frozen=True, kw_only=True):
@@ -135,7 +140,8 @@ class CheckpointOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """A line of `outcomes.jsonl`: how one try ended. Durations in seconds by phase, `bytes` of records.
 
     `undelivered`: policy calls under way at the cut, which a continuation makes again; not there where no
-    model server counts them. `restarted_why`: so many of the restarted rows, by reason. `blockers`: what kept
+    model server counts them. Of these `cut` are kept, with `kept_tokens`, and `not_cut` are generated again
+    from their start. `restarted_why`: so many of the restarted rows, by reason. `blockers`: what kept
     participants from being ready, where that was the reason. `ended`: UTC, ISO 8601. `lost_s`: seconds of
     work of the restarted rows. `began`: seconds of the host's monotonic clock. `epoch`: the collector's that
     tried. `stopped`: nothing was sent after it, as the run was to end.
@@ -151,6 +157,9 @@ class CheckpointOutcome(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
     phases_s: dict[str, float] = {}
     undelivered: int | msgspec.UnsetType = msgspec.UNSET
+    cut: int | msgspec.UnsetType = msgspec.UNSET
+    kept_tokens: int | msgspec.UnsetType = msgspec.UNSET
+    not_cut: int | msgspec.UnsetType = msgspec.UNSET
     restarted_why: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     blockers: tuple[Blocker, ...] | msgspec.UnsetType = msgspec.UNSET
     ended: str | msgspec.UnsetType = msgspec.UNSET

@@ -172,7 +172,7 @@ class Prepared(Answer, frozen=True, kw_only=True):
 
 
 class Committed(Answer, frozen=True, kw_only=True):
-    """Reply to commit. `exported` are capture keys, `kept` staging keys."""
+    """Reply to commit. `exported` are capture keys, `kept` staging keys, or the packs that hold them."""
 
     phase: PhaseName
     manifest: ManifestRef

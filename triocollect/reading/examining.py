@@ -17,6 +17,7 @@ from triocollect.errors import DamageError, StorageError, UsageError
 from triocollect.protocol.manifests import CheckpointOutcome, Latest
 from triocollect.reading.attempts import fact_of_failures, facts_of_log
 from triocollect.reading.collector import collector_of
+from triocollect.reading.cuts import cuts_of
 from triocollect.reading.kept import facts_of_kept
 from triocollect.reading.places import Place, outputs_of
 from triocollect.reading.restart import restart_of
@@ -143,6 +144,7 @@ def _with(bare: Checkpoint, whole: Whole, root: Path, collected: Sequence[Path])
         restarted=len(whole.collection.restarted),
         bytes=whole.bytes,
         work_s=seconds.get(whole.collection.checkpoint_id),
+        cuts=cuts_of(whole.folder, whole.collection),
     )
 
 

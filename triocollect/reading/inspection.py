@@ -25,7 +25,9 @@ from triocollect.protocol.manifests import (
     Restarted,
 )
 from triocollect.protocol.values import NOT_JSON
+from triocollect.reading.cuts import cuts_of
 from triocollect.reading.run_status import age
+from triocollect.report.verify import Cuts
 from triocollect.report.wording import rows, several
 
 _MOST_MANIFEST_BYTES: Final = 1 << 20
@@ -61,6 +63,7 @@ class Inspected(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int | None = None
     participants: tuple[Part, ...] = ()
     records: dict[str, int] = {}  # by kind
+    cuts: Cuts | msgspec.UnsetType = msgspec.UNSET
     episodes: tuple[EpisodeId, ...] | msgspec.UnsetType = msgspec.UNSET
     left_out: tuple[Restarted, ...] | msgspec.UnsetType = msgspec.UNSET
     fault: str | None = None
@@ -80,6 +83,8 @@ class Inspected(msgspec.Struct, frozen=True, kw_only=True):
             return
         size = "" if self.bytes is None else f"; {several(self.bytes, 'byte')} of records"
         yield f"    {rows(self.continued)} continued, {self.restarted} left out{size}"
+        if isinstance(self.cuts, Cuts):
+            yield f"    {self.cuts.words()}"
         for part in self.participants:
             size = "" if part.bytes is None else f", {several(part.bytes, 'byte')}"
             yield f"    {part.kind} {part.instance}: {several(part.record_count, 'record')}{size}"
@@ -188,6 +193,7 @@ def _inspected(sequence: int, folder: Path, latest: Latest | Exception | None) -
         bytes=size,
         participants=parts,
         records=by_kind,
+        cuts=cuts_of(folder, collection),
         fault=fault,
     )
 

@@ -17,7 +17,7 @@ from triocollect.reading.places import Place
 from triocollect.reading.restart import Restart, restart_of
 from triocollect.report.machine import as_json
 from triocollect.report.status import OutputStatus, status
-from triocollect.report.wording import rows, span_of_time
+from triocollect.report.wording import calls_under_way, rows, span_of_time
 from triocollect.rows.names import run_path
 
 OUTCOMES_TOLD: Final = 3
@@ -184,6 +184,7 @@ def _words(outcome: CheckpointOutcome, now: datetime) -> str:
     return (
         f"{outcome.checkpoint_id}{ago}: {rows(outcome.continued)} with {outcome.work_s:.0f} s of work, "
         f"{outcome.restarted} left out, {outcome.bytes} bytes"
+        + calls_under_way("calls under way", outcome.undelivered, outcome.cut, outcome.kept_tokens)
     )
 
 

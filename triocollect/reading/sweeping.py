@@ -88,7 +88,7 @@ def sweep(found: Sequence[Place], *, dry_run: bool) -> Swept:
 
 def _sweep_directory(root: Path, *, dry_run: bool) -> Swept:
     rubbish = rubbish_in(root)
-    paths = [*rubbish.folders, *rubbish.rests]
+    paths = [*rubbish.folders, *rubbish.rests, *rubbish.packs]
     sizes = {path: _size(path) for path in paths}
     troubles = () if dry_run or not paths else Store(root).sweep(rubbish)
     gone = paths if dry_run else [path for path in paths if not path.exists() or _is_emptied(path)]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from triocollect.report.run_report import Ending, Report
-from triocollect.report.wording import by_class, clock_time, first_words, mean_in_words, rows
+from triocollect.report.wording import by_class, calls_under_way, clock_time, first_words, mean_in_words, rows
 
 _ENDINGS: Final[dict[Ending, str]] = {
     "complete": "Finished rollout collection!",
@@ -58,9 +58,11 @@ def _preemptions(report: Report) -> Iterator[str]:
     """What they cost, and what they did not."""
     if (continued := report.continued) is not None:
         work = "" if continued.work_s is None else f", with {continued.work_s:.0f} s of work behind them"
-        again, saved = continued.calls_again, continued.calls_saved
+        saved = continued.calls_saved
         kept = "" if saved is None else f"; model calls not made again: {saved}"
-        calls = "" if again is None else f"; calls under way then, made again: {again}"
+        calls = calls_under_way(
+            "calls under way then", continued.calls_again, continued.calls_cut, continued.tokens_kept
+        )
         yield f"Cut and continued: {rows(continued.rows)}{work}{kept}{calls}"
         if continued.anew:
             lost = "" if continued.lost_s is None else f"; lost: {continued.lost_s:.0f} s of work"

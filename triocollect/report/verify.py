@@ -23,6 +23,19 @@ from triocollect.rows.names import materialized_path, run_path
 NAMED: Final = 20  # faults of one kind that are told one by one
 
 
+class Cuts(msgspec.Struct, frozen=True):
+    """So many `calls` go on after `tokens` tokens in all; `lost` more cannot: they are generated again."""
+
+    calls: int
+    tokens: int
+    lost: int = 0
+
+    def words(self) -> str:
+        """For people."""
+        lost = "" if not self.lost else f"; {several(self.lost, 'cut')} lost: generated again"
+        return f"{several(self.calls, 'call')} under way kept with {several(self.tokens, 'token')}{lost}"
+
+
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """What LATEST of a checkpoint directory leads to; no id: there is no checkpoint, or it is damaged.
 
@@ -45,6 +58,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     passed_over: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     goes_on_from: str | None = None
+    cuts: Cuts | msgspec.UnsetType = msgspec.UNSET
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
@@ -250,4 +264,5 @@ def _words(checkpoint: Checkpoint) -> str:
     return (
         f"{checkpoint.checkpoint_id}: {rows(cut)} in flight {can}{work}, "
         f"{checkpoint.restarted} would start from their input; {checkpoint.bytes} bytes"
+        + (f"; {checkpoint.cuts.words()}" if isinstance(checkpoint.cuts, Cuts) else "")
     )

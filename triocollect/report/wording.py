@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
+from msgspec import UnsetType
+
 from triocollect.metrics import Interval
 
 _LONGEST: Final = 200  # characters
@@ -69,3 +71,15 @@ def first_words(message: str) -> str:
     """A message on one line, cut where it gets long."""
     line = " ".join(message.split())
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+
+
+def calls_under_way(
+    name: str, calls: int | UnsetType | None, cut: int | UnsetType | None, tokens: int | UnsetType | None
+) -> str:
+    """What becomes of the policy calls of a checkpoint, as the rest of a sentence; "" where none were."""
+    if not isinstance(calls, int) or not calls:
+        return ""
+    if not isinstance(cut, int) or not isinstance(tokens, int) or not cut:
+        return f"; {name}, made again: {calls}"
+    again = f", {calls - cut} generated again" if calls > cut else ""
+    return f"; {name}: {calls}, {cut} kept with {several(tokens, 'token')}{again}"

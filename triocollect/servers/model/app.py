@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 import trio
@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from triocollect.capture.staging import STAGING, Staging
 from triocollect.capture.store import CAPTURE
+from triocollect.config.settings import CutsMode
 from triocollect.errors import DamageError
 from triocollect.participant import Admission, Work
 from triocollect.participant.standing import InThread
@@ -34,13 +35,11 @@ from triocollect.servers.peers import Connect, Peer, network
 from triocollect.servers.replies import Gone, attended, json_reply, refusal, refused, retired
 from triocollect.servers.states import digest_of
 from triocollect.servers.taking_part import CheckpointSettings, instance_of, take_part
+from triocollect.servers.threads import IN_THREAD
 
 RECORDING: Final = "its answer is being written down"
 SENDING: Final = "its answer is being sent"
 BY_HOLDING: Final = "held"  # the answer was whole, and not delivered
-
-# A disk that hangs keeps a thread, and nobody who waits for it.
-_THREAD: Final[InThread] = partial(trio.to_thread.run_sync, abandon_on_cancel=True)
 
 
 class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,7 +54,7 @@ class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: str | None = None  # replaces the request's own `model`
     api_key: str | None = None
     checkpoint: CheckpointSettings | None = None
-    cuts: Literal["on", "exact", "off"] = "on"
+    cuts: CutsMode = "on"
     worker_cuts: bool = False
 
 
@@ -73,7 +72,7 @@ class ModelServer:
     calls wait before it, those admitted run on, and finished answers are held.
     """
 
-    def __init__(self, settings: ModelSettings, source: Source, in_thread: InThread = _THREAD) -> None:
+    def __init__(self, settings: ModelSettings, source: Source, in_thread: InThread = IN_THREAD) -> None:
         self._model: Final = settings.model
         self._source: Final = source
         self._keeps_account: Final = settings.checkpoint is not None
@@ -195,7 +194,7 @@ def _staging(settings: ModelSettings) -> Staging | None:
 
 
 def build_app(
-    settings: ModelSettings, connect: Connect = network, in_thread: InThread = _THREAD
+    settings: ModelSettings, connect: Connect = network, in_thread: InThread = IN_THREAD
 ) -> Starlette:
     """The policy model server as an ASGI application."""
     worker = Peer("inference worker", settings.worker_url, connect)
