@@ -35,6 +35,7 @@ FLAGS = [
     "--model",
     "--model-url",
     "--model-api-key-file",
+    "--workers",
     "--resume",
     "--overwrite",
     "--accept-drift",
