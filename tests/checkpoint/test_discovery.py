@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import itertools
 
 import httpx
 import pytest
@@ -87,6 +88,29 @@ async def test_several_names_at_one_place_are_one_participant():
     client = answers(ours=participant(), alias=participant())
     found = await found_by(client, "http://ours", "http://OURS/", "http://ours:80", "http://alias:9")
     assert len(found) == 1
+
+
+async def test_several_processes_behind_one_port_are_refused():
+    boots = itertools.cycle(["b", "another", "another"])
+
+    def handle(request):
+        body = CAPABILITIES if request.url.path.endswith("capabilities") else STATUS
+        assert request.headers["connection"] == "close"  # else the same process would answer every time
+        return httpx.Response(200, json={**body, "boot": next(boots)})
+
+    client = control_client("t", httpx.MockTransport(handle))
+    said = await problem(client, Candidate("http://ours"))
+    assert said.startswith("http://ours: several processes answer there")
+    assert "--workers 1" in said
+
+
+async def test_a_server_that_is_started_anew_between_two_questions_is_not_taken_for_several():
+    def handle(request):
+        capabilities = request.url.path.endswith("capabilities")
+        body, boot = (CAPABILITIES, "b") if capabilities else (STATUS, "another")
+        return httpx.Response(200, json={**body, "boot": boot})
+
+    assert len(await found_by(control_client("t", httpx.MockTransport(handle)), "http://ours")) == 1
 
 
 async def test_two_servers_of_one_name_are_refused():

@@ -18,6 +18,7 @@ PATIENCE_S: Final = 10.0
 CONNECT_S: Final = 10.0
 MOST_REPLY_BYTES: Final = 64 << 20  # of a control call
 _AGAIN_S: Final = 0.1  # between two questions to a server that is not there yet
+_SEVERAL: Final = 8  # questions, of which each of several processes behind one port answers some
 _TAKES_NO_PART: Final = frozenset({404, 405, 501})
 _TOKEN_IS_WRONG: Final = frozenset({401, 403})
 
@@ -53,7 +54,7 @@ async def discover(
 
     A server without the routes takes no part. Raises UsageError, every problem at once: a token that is not
     taken, a server that does not answer in time (leaving it out would tear every cut that it has a part in),
-    two servers of one name.
+    two servers of one name, several processes behind one port.
     """
     asked = _by_address(candidates)
     found: dict[str, Found] = {}
@@ -157,6 +158,8 @@ async def _answer(client: ControlClient, url: str) -> Found | None:
     try:
         capabilities = await line.ask("capabilities", None, Capabilities)
         status = await line.ask("status", None, Status)
+        if status.boot != capabilities.boot:
+            await _refuse_several(line, capabilities.boot)
     except UnansweredError:
         raise
     except StrangeError as error:
@@ -177,6 +180,17 @@ async def _answer(client: ControlClient, url: str) -> Found | None:
     if not 0 <= status.epoch < MOST_COUNTED:  # the run's own would have to be above it, for ever
         raise ControlError("says that it has heard of an epoch that there cannot be", participant=url)
     return Found(Participant(client, url, capabilities), status)
+
+
+async def _refuse_several(line: Line, former: str) -> None:
+    """Another process has answered. Raises ControlError where the former one lives: it was no restart."""
+    for _ in range(_SEVERAL):
+        if (await line.ask("status", None, Status)).boot == former:
+            raise ControlError(
+                "several processes answer there, each with a state of its own: serve it in one "
+                "(uvicorn --workers 1)",
+                participant=line.who,
+            )
 
 
 def _misfit(url: str, kind: Kind | None, answer: Found | None) -> str | None:

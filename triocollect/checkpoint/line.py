@@ -65,11 +65,12 @@ class ControlClient:
     async def exchange(self, url: str, body: bytes | None) -> tuple[int, bytes]:
         """GET, or POST with a body of JSON; status and body of the reply.
 
+        A question is the last one on its connection: one that stays leads to one process of several.
         Raises httpx.RequestError, and PackedError: unpacked, a small body could be of any size.
         """
-        method, headers = "GET", self._headers
+        method, headers = "GET", {**self._headers, "connection": "close"}
         if body is not None:
-            method, headers = "POST", {**headers, "content-type": "application/json"}
+            method, headers = "POST", {**self._headers, "content-type": "application/json"}
         request = httpx.Request(method, url_of(url), headers=headers, content=body)
         response = await self._transport.handle_async_request(request)
         try:
