@@ -85,6 +85,27 @@ class RowLeft(msgspec.Struct, frozen=True, tag="row_left"):
     reason: str
 
 
+class Restored(msgspec.Struct, frozen=True, tag="restored"):
+    """What a start made of rows that an earlier run had under way.
+
+    `continued`: which attempt goes on as which; `anew`: so many begin from their input. `fault`: why none
+    goes on although some were to.
+    """
+
+    operation: int | None  # None: nothing was asked of anybody
+    checkpoint_id: str | None
+    continued: tuple[tuple[EpisodeId, EpisodeId], ...]
+    anew: int
+    fault: str | None = None
+
+
+class RetiredRows(msgspec.Struct, frozen=True, tag="retired_rows"):
+    """So many attempts that brought no reply are stopped and refused everywhere."""
+
+    operation: int
+    attempts: int
+
+
 class CheckpointStarted(msgspec.Struct, frozen=True, tag="checkpoint_started"):
     """No row starts until it has ended. `why`: who asked for it."""
 
@@ -93,10 +114,14 @@ class CheckpointStarted(msgspec.Struct, frozen=True, tag="checkpoint_started"):
 
 
 class CheckpointEnded(msgspec.Struct, frozen=True, tag="checkpoint_ended"):
-    """Published or not; rows start again unless the run stops. `standing`: rows that it continues by now."""
+    """Published or not; rows start again unless the run stops. `standing`: rows that it continues by now.
+
+    `counts`: what the participants counted at the cut, added up by name.
+    """
 
     outcome: CheckpointOutcome
     standing: tuple[RowKey, ...] = ()
+    counts: dict[str, int] = {}
 
 
 Event: TypeAlias = (
@@ -107,6 +132,8 @@ Event: TypeAlias = (
     | RowSucceeded
     | RowFailed
     | RowLeft
+    | Restored
+    | RetiredRows
     | CheckpointStarted
     | CheckpointEnded
 )

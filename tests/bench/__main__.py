@@ -25,6 +25,7 @@ NAMES: Final = (
     "checkpoint",
     "restore",
     "signals",
+    "telemetry",
 )
 ROUNDS: Final = 5
 

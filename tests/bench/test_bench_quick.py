@@ -16,6 +16,7 @@ LINE = ["bench", "case", "n", "rounds", "load", "ours", "peer", "ratio"]
 
 RATES = {"rows_per_s", "cpu_s_per_1000"}
 PEAKS = {"rss_growth_bytes", "bytes_per_row", "peak_rss_bytes"}
+SET_UP = {"cpu_s_per_1000_off", "cpu_s_per_1000_on"}
 SAME, SPENT = {"identical", "undelivered_calls"}, {"model_calls", "tokens"}
 # bench: cases, figures of ours, figures of the peer; ratios are of what both have
 PROMISED = {
@@ -26,6 +27,7 @@ PROMISED = {
     "startup": (["version", "dry_run", "first_run"], {"cpu_s"}, {"cpu_s"}),
     "checkpoint": (["10", "100", "1000"], {"pause_s", "bytes"}, {"write_s"}),
     "restore": (["1000"], {"first_run_s"}, set()),
+    "telemetry": (["collector", "deployment"], SET_UP, SET_UP),
     "preempt": (["triocollect", "restart_from_input"], SAME | SPENT, SPENT),
 }
 

@@ -32,7 +32,7 @@ from triocollect.checkpoint.orders import (
 )
 from triocollect.checkpoint.taking import take_checkpoint
 from triocollect.errors import CheckpointError
-from triocollect.events import Note
+from triocollect.events import Note, RetiredRows
 from triocollect.protocol.ids import EpisodeId, RowKey
 
 FIRST_PAUSE_S: Final = 1.0  # before what a participant did not answer is repeated; then twice as long
@@ -118,7 +118,7 @@ class _Debts:
 
     async def _retire(self, batch: dict[RowKey, EpisodeId]) -> bool:
         try:
-            await self._crew.coordination.retire(tuple(batch.values()))
+            operation = await self._crew.coordination.retire(tuple(batch.values()))
         except CheckpointError as error:
             if self._told != (trouble := str(error)):
                 self._told = trouble
@@ -127,6 +127,7 @@ class _Debts:
         self._told = None
         self._crew.air.ledger.retired(batch)
         self._crew.air.retired()
+        self._crew.listener(RetiredRows(operation, len(batch)))
         return True
 
 

@@ -26,6 +26,7 @@ from triocollect.protocol.messages import (
     Status,
 )
 from triocollect.protocol.refusals import Code
+from triocollect.telemetry import span
 
 MOST_AT_ONCE: Final = 1024  # episodes in one retire
 RETIRE_PATIENCE_S: Final = 30.0
@@ -157,10 +158,10 @@ class Coordination:
         with trio.move_on_after(RESUME_PATIENCE_S):
             await settle(tuple(self._owed), one)
 
-    async def retire(self, episodes: Sequence[EpisodeId]) -> None:
-        """Stop, free and refuse these attempts everywhere, at most 1,024. Raises CheckpointError.
+    async def retire(self, episodes: Sequence[EpisodeId]) -> int:
+        """Stop, free and refuse these attempts everywhere, at most 1,024; as which operation.
 
-        When it raises, some participants may have retired them; it is to be repeated.
+        Raises CheckpointError. When it raises, some participants may have retired them; it is to be repeated.
         """
         assert 0 < len(episodes) <= MOST_AT_ONCE
         call = Retire(**self._next(), episodes=tuple(episodes))
@@ -171,12 +172,13 @@ class Coordination:
             if missing := keys.difference(reply.retired):  # also an answer to another retire
                 raise participant.fault(f"did not say that {min(missing)} is retired")
 
-        with trio.move_on_after(RETIRE_PATIENCE_S) as patience:
+        with trio.move_on_after(RETIRE_PATIENCE_S) as patience, span("retire", attempts=len(episodes)):
             for kinds in _RETIRING:
                 members = [one for one in self.participants if one.kind in kinds]
                 await each(members, one)
         if patience.cancelled_caught:
             raise CheckpointError(f"{len(episodes)} rows are not retired after {RETIRE_PATIENCE_S:g} s")
+        return call.operation
 
     async def goodbye(self, rollout_ids: Sequence[str]) -> None:
         """The run has ended: refusals and left-overs of these rollouts go. Raises ControlError.

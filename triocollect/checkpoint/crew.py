@@ -12,6 +12,7 @@ from triocollect.checkpoint.coordination import Coordination
 from triocollect.checkpoint.store import Store
 from triocollect.events import Listener
 from triocollect.protocol.manifests import CheckpointOutcome
+from triocollect.telemetry import span
 
 
 @frozen(kw_only=True)
@@ -86,6 +87,7 @@ class Laps:
         """The body is that phase, or a part of it."""
         began = trio.current_time()
         try:
-            yield
+            with span(f"checkpoint.{phase}"):
+                yield
         finally:
             self.seconds[phase] = self.seconds.get(phase, 0.0) + trio.current_time() - began

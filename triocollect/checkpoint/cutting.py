@@ -1,5 +1,6 @@
 """The calls of a checkpoint: prepare, commit, and the question whether the cut held."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -86,15 +87,21 @@ class Cutting(Operation):
             for key in report.restarts
         }
 
-    def counted(self, *names: str) -> int | UnsetType:
-        """The sum of these counts of all participants; UNSET where none counts that.
+    def counts(self) -> dict[str, int]:
+        """What the participants count, added up by name.
 
         `undelivered`: policy calls under way and answers held back, as far as model servers count them. Of
         these `cut` and `held` are kept with `kept_tokens`, the others are `not_cut`.
         """
-        reports = [report.counts for report in self._reports.values()]
-        counts = [told[name] for told in reports for name in names if name in told]
-        return sum(counts) if counts else UNSET
+        whole = Counter[str]()
+        for report in self._reports.values():
+            whole.update(report.counts)
+        return dict(whole)
+
+    def counted(self, *names: str) -> int | UnsetType:
+        """The sum of these counts; UNSET where nobody counts that."""
+        told = self.counts()
+        return sum(told[name] for name in names if name in told) if told.keys() & names else UNSET
 
     async def commit(
         self, *, checkpoint_id: str, directory: str, scope: Sequence[EpisodeId], stop: bool

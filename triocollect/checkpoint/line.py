@@ -11,6 +11,7 @@ from triocollect.errors import ControlError
 from triocollect.protocol.messages import PREFIX, Answer
 from triocollect.protocol.refusals import Code, Refusal, RefusalBody
 from triocollect.protocol.values import NOT_JSON
+from triocollect.telemetry import carried
 from triocollect.transport.foreign import url_of
 
 _PASSING_CODES: Final = frozenset({Code.BUSY, Code.COORDINATOR_UNAVAILABLE, Code.DEADLINE_EXCEEDED})
@@ -71,7 +72,7 @@ class ControlClient:
         method, headers = "GET", {**self._headers, "connection": "close"}
         if body is not None:
             method, headers = "POST", {**self._headers, "content-type": "application/json"}
-        request = httpx.Request(method, url_of(url), headers=headers, content=body)
+        request = httpx.Request(method, url_of(url), headers={**headers, **carried()}, content=body)
         response = await self._transport.handle_async_request(request)
         try:
             if (coding := response.headers.get("content-encoding", "identity")) != "identity":

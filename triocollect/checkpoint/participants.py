@@ -11,8 +11,10 @@ from triocollect.checkpoint.line import ControlClient, Line, StrangeError, is_pa
 from triocollect.errors import ControlError
 from triocollect.protocol.messages import Answer, Call, Capabilities, Kind, Seen, Status
 from triocollect.protocol.refusals import Code
+from triocollect.telemetry import count, span
 
 LEAST_BUDGET_MS: Final = 1000
+_CODES: Final = frozenset(Code)
 LONGEST_S: Final = 86_400.0  # of a budget; every call has a deadline above it, this is for one without
 _PAUSES_S: Final = (0.2, 1.0)  # between the tries of a call that nobody answered
 
@@ -68,7 +70,8 @@ class Participant:
 
         A call that brought no answer is repeated twice: every call may be, its answer is replayed.
         """
-        return await self._ask(route, call, reply)
+        with span(f"control.{route}", "client", kind=self.kind, instance=self.instance):
+            return await self._ask(route, call, reply)
 
     async def _ask(self, route: str, call: Call | None, reply: type[A]) -> A:
         for pause_s in _PAUSES_S:
@@ -87,7 +90,12 @@ class Participant:
             lease_s = (call.budget_ms + call.lease_ms) / 1000
             self.lease_until = max(self.lease_until, trio.current_time() + lease_s)
             body = msgspec.json.encode(call)
-        answer = await self._line.ask(route, body, reply)
+        try:
+            answer = await self._line.ask(route, body, reply)
+        except ControlError as error:
+            if error.code in _CODES:  # a word of its own would make a metric endless
+                count("refusals", code=error.code)
+            raise
         if answer.boot != self.boot:
             self.boot = answer.boot
             self.restarted(f"{self} restarted")

@@ -27,11 +27,15 @@ LogInstalls = Callable[[Sequence[EpisodeId]], None]  # writes and syncs; may blo
 
 
 class Restoration(msgspec.Struct, frozen=True):
-    """So many rows go on from their boundaries. `fault`: why none does although some were to; `restarted`."""
+    """So many rows go on from their boundaries. `fault`: why none does although some were to; `restarted`.
+
+    `operation`: of the epoch; None where nothing was asked of anybody.
+    """
 
     restored: int
     fault: str | None = None
     restarted: tuple[EpisodeId, ...] = ()
+    operation: int | None = None
 
 
 async def restore(crew: Crew, whole: Whole, plan: Plan, log_installs: LogInstalls) -> Restoration:
@@ -50,13 +54,15 @@ async def restore(crew: Crew, whole: Whole, plan: Plan, log_installs: LogInstall
         manifests = await _manifests(crew, whole)
     except CheckpointError as error:
         return _from_input(crew, plan, error, installed=False)
+    installing = crew.coordination.installing()
     try:
         await crew.blocking(lambda: log_installs(tuple(plan.becoming.values())))
-        await _install(crew, whole, plan, manifests)
+        await _install(crew, installing, whole, plan, manifests)
     except (CheckpointError, StorageError) as error:
-        return _from_input(crew, plan, error, installed=True)
+        given_up = _from_input(crew, plan, error, installed=True)
+        return msgspec.structs.replace(given_up, operation=installing.number)
     ledger.restore(plan.becoming.items())
-    return Restoration(len(plan.continued))
+    return Restoration(len(plan.continued), operation=installing.number)
 
 
 async def _manifests(crew: Crew, whole: Whole) -> dict[Participant, str]:
@@ -79,8 +85,9 @@ async def _manifests(crew: Crew, whole: Whole) -> dict[Participant, str]:
     return {present[name]: ref.sha256 for name, ref in refs.items() if name in present}
 
 
-async def _install(crew: Crew, whole: Whole, plan: Plan, manifests: dict[Participant, str]) -> None:
-    installing = crew.coordination.installing()
+async def _install(
+    crew: Crew, installing: Installing, whole: Whole, plan: Plan, manifests: dict[Participant, str]
+) -> None:
     deadline = trio.current_time() + crew.timeout_s
     fault: str | None = f"the participants had not installed everything within {crew.timeout_s:g} s"
     try:

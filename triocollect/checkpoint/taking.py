@@ -27,6 +27,7 @@ from triocollect.events import CheckpointEnded, CheckpointStarted, Note
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import CheckpointOutcome, Collection, ParticipantRef, Restarted
 from triocollect.protocol.messages import Committed
+from triocollect.telemetry import during, span
 
 ON_THE_WIRE_S: Final = 10.0  # the longest wait for answers that were on their way when their server closed
 LAST_WORDS_S: Final = 2.0  # to let participants go even though the run ends
@@ -38,7 +39,9 @@ async def take_checkpoint(crew: Crew, under_way: UnderWay, why: str) -> Taken:
     Raises what ends the run: StorageError of the run's own output, RefusedError where another collector has
     the directory now.
     """
-    return await _Taking(crew, under_way).take(why)
+    taking = _Taking(crew, under_way)
+    with span("checkpoint", why=why, operation=taking.operation), during(taking.operation):
+        return await taking.take(why)
 
 
 class _Taking:
@@ -55,6 +58,11 @@ class _Taking:
         self._fault: str | None = None
         self._work_s = self._lost_s = 0.0
 
+    @property
+    def operation(self) -> int:
+        """Its number within the epoch."""
+        return self._cutting.number
+
     async def take(self, why: str) -> Taken:
         self._crew.air.gate.close()
         self._crew.listener(CheckpointStarted(self._cutting.number, why))
@@ -70,7 +78,8 @@ class _Taking:
             await tidy(self._crew, lambda: self._crew.store.discard(self._sequence))
         await record(self._crew, taken.outcome)
         saved = taken.continued if isinstance(taken, Published) else ()
-        self._crew.listener(CheckpointEnded(taken.outcome, self._crew.air.ledger.keys_of(saved)))
+        standing = self._crew.air.ledger.keys_of(saved)
+        self._crew.listener(CheckpointEnded(taken.outcome, standing, self._cutting.counts()))
         return taken
 
     # -- until LATEST moves ---------------------------------------------------------------------------------

@@ -17,7 +17,15 @@ from triocollect.collector.control_token import control_token
 from triocollect.config import kinds
 from triocollect.config.given import Given
 from triocollect.config.judge import judge
-from triocollect.config.settings import Count, CutsMode, Seconds, ServersConfig
+from triocollect.config.settings import (
+    Count,
+    CutsMode,
+    Seconds,
+    ServersConfig,
+    TelemetryConfig,
+    TelemetryExport,
+)
+from triocollect.config.table import BY_KEY
 from triocollect.deployment import SOURCES, Plan, serve_all, standing_plan
 from triocollect.deployment.plan import (
     AGENT,
@@ -30,9 +38,11 @@ from triocollect.deployment.plan import (
     settings_of,
 )
 from triocollect.deployment.provisions import listen, read_api_key, require_servers
+from triocollect.deployment.telling import telemetry_flags
 from triocollect.deployment.variables import as_asked
 from triocollect.errors import ConfigError, UsageError
 from triocollect.protocol.handed_down import MODULE
+from triocollect.telemetry.recorder import require_extra, wanted
 
 ABOUT = f"""WHAT: all, environment, agent, model, inference, {", ".join(SOURCES)}. Serves until TERM or
 Ctrl-C. The environment server is the head, which tells collectors where the others are. One server alone
@@ -101,10 +111,17 @@ def serve(  # noqa: PLR0913  # one parameter per flag is how the library reads t
     grace: Annotated[
         str | None, Parameter(help="Longest wait for a collector's stop, else 130s.", metavar="TIME")
     ] = None,
+    telemetry: Annotated[
+        str | None, Parameter(help="otlp: send spans and metrics as OTEL_* says.", metavar="none|otlp")
+    ] = None,
+    prometheus: Annotated[
+        str | None, Parameter(help="To be scraped at; for all, also ports above.", metavar="HOST:PORT")
+    ] = None,
+    log_json: Annotated[str | None, Parameter(help="Append JSON lines to it.", metavar="FILE")] = None,
 ) -> int:
     """Serve until told to end."""
     require_servers()
-    part = _part(checkpoint_dir, control_token_file, grace)
+    part = _part(checkpoint_dir, control_token_file, grace, _telemetry(telemetry, prometheus, log_json))
     peers = _peers(peer)
     servers = ServersConfig(
         peers=_joining(what, peers),
@@ -156,6 +173,7 @@ def _become(process: Process, plan: Plan, port: int, peers: dict[str, Address], 
         os.set_inheritable(listener.fileno(), True)  # noqa: FBT003  # the standard library's own signature
         told = [process.kind, "--name", process.name, "--fd", str(listener.fileno())]
         told += ["--grace", str(grace_s), "--workers", str(plan.workers_of(process))]
+        told += telemetry_flags(plan.telemetry)
         os.execv(sys.executable, [sys.executable, "-m", MODULE, *told])  # noqa: S606  # our own
 
 
@@ -175,23 +193,42 @@ class _Part:
     directory: Path | None = None
     token: str | None = field(default=None, repr=False)
     grace_s: float = 0.0
+    telemetry: TelemetryConfig = field(factory=TelemetryConfig)
 
     def of(self, plan: Plan) -> Plan:
         """The plan of servers that do, and that do what the environment asks for."""
-        return as_asked(evolve(plan, checkpoint_dir=self.directory, control_token=self.token))
+        plan = evolve(plan, checkpoint_dir=self.directory, control_token=self.token)
+        return as_asked(evolve(plan, telemetry=self.telemetry))
 
 
-def _part(directory: str | None, token_file: str | None, grace: str | None) -> _Part:
+def _part(
+    directory: str | None, token_file: str | None, grace: str | None, telemetry: TelemetryConfig
+) -> _Part:
     """Raises UsageError."""
     if directory is None:
         if token_file is not None or grace is not None:
             raise UsageError("--control-token-file and --grace need --checkpoint-dir")
-        return _Part()
+        return _Part(telemetry=telemetry)
     return _Part(
         directory=cast("Path", _read("--checkpoint-dir", directory, Path)).absolute(),
         token=control_token(None if token_file is None else Path(token_file), embedded=False),
         grace_s=GRACE_S if grace is None else cast("float", _read("--grace", grace, Seconds)),
+        telemetry=telemetry,
     )
+
+
+def _telemetry(export: str | None, prometheus: str | None, log: str | None) -> TelemetryConfig:
+    """Raises ConfigError, and UsageError where the extra is missing."""
+    asked = {"telemetry": export, "prometheus": prometheus, "log_json": log}
+    given = {name: _read(BY_KEY[name].flag, text, BY_KEY[name].kind) for name, text in asked.items() if text}
+    settings = TelemetryConfig(
+        export=cast("TelemetryExport", given.get("telemetry", "none")),
+        prometheus=cast("str | None", given.get("prometheus")),
+        log_json=cast("Path | None", given.get("log_json")),
+    )
+    if wanted(settings):
+        require_extra()
+    return settings
 
 
 def _read(flag: str, text: str, kind: object) -> object:

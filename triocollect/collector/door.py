@@ -15,10 +15,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import cast
 
 import trio
+from msgspec.structs import replace
 
 from triocollect.checkpoint.inbox import Inbox
 from triocollect.checkpoint.orders import RUN_ENDED, NotPublished, Published, nothing_tried
 from triocollect.collector.fleet import Result
+from triocollect.collector.observed import observed
 from triocollect.collector.run import run
 from triocollect.collector.send import Dispatch
 from triocollect.collector.setup import Setup
@@ -188,7 +190,10 @@ async def _collect(config: Config, setup: Callable[[Client], Setup]) -> Report:
             "checkpoints are taken of rows that go to servers, not of a dispatch function of your own"
         )
     try:
-        return await run(made)
+        async with observed(made) as told:
+            report = await run(told)
+            before = len(made.warnings)
+        return replace(report, notes=(*report.notes, *made.warnings[before:]))
     except BaseExceptionGroup as group:
         raise reason_of(group) from group
     finally:

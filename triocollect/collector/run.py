@@ -19,6 +19,7 @@ from triocollect.collector.send import (
     CALLERS_OWN,
     Send,
     after_a_while,
+    beside,
     to_function,
     to_servers,
 )
@@ -34,6 +35,7 @@ from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
 from triocollect.gym.routing import Routing
 from triocollect.report.run_report import Report
+from triocollect.telemetry import begin_run, bind
 
 if TYPE_CHECKING:
     from triocollect.collector.lock_directory import LockedDirectory  # needs httpx, which is slow
@@ -95,6 +97,8 @@ async def _run(setup: Setup, ours: "LockedDirectory | None", began: float) -> Re
     routing, outset = await _set_out(setup, locked, ours)
     if outset is None:
         return nothing_to_do(config, seconds=trio.current_time() - began)
+    bind(outset.run_file.run if ours is None else ours.directory.run)
+    begin_run(outset.run_file.run)
     try:
         async with trio.open_nursery() as services:
             fleet = await _collect(setup, services, routing, outset, ours)
@@ -243,5 +247,6 @@ def _send(setup: Setup, routing: Routing | None, outset: Outset, clock: RowClock
         assert setup.dispatch is not None
         return to_function(setup.dispatch, clock)
     reuse = outset.survey.reusable()
-    send = to_servers(setup.transport, routing, clock, reuse=reuse, headers=watch.headers)
+    headers = watch.headers if setup.headers is None else beside(watch.headers, setup.headers)
+    send = to_servers(setup.transport, routing, clock, reuse=reuse, headers=headers)
     return after_a_while(send) if is_embedded(setup.config) else send

@@ -56,6 +56,11 @@ def to_servers(
     return send
 
 
+def beside(*said: Headers) -> Headers:
+    """All that these say."""
+    return lambda key: [header for headers in said for header in headers(key)]
+
+
 def after_a_while(send: Send) -> Send:
     """The same, but what brings no reply is told only after LOST_S: to servers of our own.
 

@@ -8,7 +8,7 @@ from attrs import field, frozen
 from triocollect.checkpoint.airspace import Blocking
 from triocollect.checkpoint.inbox import Inbox
 from triocollect.collector.fleet import HandOver
-from triocollect.collector.send import Dispatch
+from triocollect.collector.send import Dispatch, Headers
 from triocollect.collector.sinks import in_a_thread
 from triocollect.collector.whereto import Deployment, bring_up
 from triocollect.config.settings import Config
@@ -25,7 +25,8 @@ class Setup:
     """What a run is set up with. `dispatch`: the caller sends rows itself; `hand_over` waits for the caller.
 
     `orders` gets the inbox of a run with a checkpoint directory, before anything else is done there.
-    `deployment` brings the embedded servers up, `control` replaces the network of control calls.
+    `deployment` brings the embedded servers up, `control` replaces the network of control calls. `headers`:
+    what else is said beside a row.
     """
 
     config: Config
@@ -38,6 +39,7 @@ class Setup:
     orders: Callable[[Inbox], None] | None = None
     deployment: Deployment = bring_up
     control: "httpx.AsyncBaseTransport | None" = None
+    headers: Headers | None = None
     warnings: list[str] = field(factory=list)
     outcomes: list[CheckpointOutcome] = field(factory=list)
 

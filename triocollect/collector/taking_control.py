@@ -5,7 +5,7 @@ Straight on, and nothing is sent before the end of it.
 
 import datetime as dt
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from attrs import frozen
@@ -24,7 +24,7 @@ from triocollect.checkpoint.discovery import (
 )
 from triocollect.checkpoint.dispatch_log import DispatchLog, start_dispatched
 from triocollect.checkpoint.ladder import Rung
-from triocollect.checkpoint.plan import left_out_of_the_cut, plan
+from triocollect.checkpoint.plan import Plan, left_out_of_the_cut, plan
 from triocollect.checkpoint.restore import restore
 from triocollect.checkpoint.same_place import require_same_place
 from triocollect.checkpoint.store import Store
@@ -36,13 +36,14 @@ from triocollect.collector.set_out import Outset
 from triocollect.collector.setup import Setup
 from triocollect.collector.under_control import UnderControl
 from triocollect.durable import set_aside
-from triocollect.events import Note
+from triocollect.events import Note, Restored
 from triocollect.flight.gate import Gate
 from triocollect.flight.ledger import Ledger
 from triocollect.gym.routing import Routing, SingleServer
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import DispatchHeader
 from triocollect.report.run_report import Continued
+from triocollect.telemetry import bind, span
 
 
 @frozen
@@ -75,6 +76,7 @@ async def take_control(
     log = await answer_of(
         setup.blocking, lambda: begin_log(ours.directory, ours.store, outset, left, seen=seen)
     )
+    bind(ours.directory.run, log.header.epoch)
     try:
         history = left.history
         parts = AirParts(
@@ -186,7 +188,10 @@ async def _go_on(approach: _Approach, crew: Crew, left: Inherited, log: Dispatch
     if whole is None:
         for key, episode in planned.to_retire.items():
             crew.air.ledger.lose(key, episode)
-        return continued_of(root, None, known, 0) if approach.outset.resumed else None
+        told = continued_of(root, None, known, 0) if approach.outset.resumed else None
+        if told is not None:
+            approach.setup.tell(Restored(None, None, (), told.anew))
+        return told
     for sentence in left_out_of_the_cut(whole.collection.restarted, history.tried):
         approach.warn(sentence)
 
@@ -194,9 +199,21 @@ async def _go_on(approach: _Approach, crew: Crew, left: Inherited, log: Dispatch
         log.append(episodes)
         log.sync()
 
-    restored = (await restore(crew, whole, planned, log_installs)).restored
     checkpoint_id = whole.collection.checkpoint_id
+    with span("restore", checkpoint=checkpoint_id):
+        restoration = await restore(crew, whole, planned, log_installs)
+    restored = restoration.restored
     if restored:
         approach.setup.tell(Note(f"{restored} rows go on from checkpoint {checkpoint_id}"))
     rollouts = {one.rollout_id for one in planned.continued.values()} if restored else set[str]()
-    return continued_of(root, checkpoint_id, known, restored, calls_saved(whole, rollouts))
+    told = continued_of(root, checkpoint_id, known, restored, calls_saved(whole, rollouts))
+    if told is not None:
+        pairs = tuple(_before_and_after(planned)) if restored else ()
+        fault, operation = restoration.fault, restoration.operation
+        approach.setup.tell(Restored(operation, checkpoint_id, pairs, told.anew, fault))
+    return told
+
+
+def _before_and_after(planned: Plan) -> Iterator[tuple[EpisodeId, EpisodeId]]:
+    for one in planned.continued.values():
+        yield EpisodeId(one.rollout_id, one.attempt), EpisodeId(one.rollout_id, one.becomes)

@@ -20,6 +20,7 @@ from triocollect.deployment.plan import (
     resources_servers,
 )
 from triocollect.deployment.processes import deploy
+from triocollect.deployment.telling import further
 from triocollect.deployment.variables import as_asked
 from triocollect.errors import DeploymentError, UsageError
 from triocollect.gym.config_tree import GymConfig, parse_config
@@ -70,6 +71,7 @@ async def bring_up(
     """
     names = {route.agent or route.source or route.server for route in rows.routes}
     plan = plan_for(sorted(name for name in names if name is not None), config.servers)
+    plan = evolve(plan, telemetry=further(config.telemetry, 1))
     if config.checkpoint is not None:
         plan = evolve(plan, checkpoint_dir=config.checkpoint.dir.absolute(), control_token=control_token)
     head: str = await services.start(_until_a_death, as_asked(plan), services.cancel_scope)

@@ -95,6 +95,7 @@ _from_text: Final = _converter(
         ReplySize: hooks.from_text(lambda text: hooks.reply_size(words.size(text))),
         kinds.Url: hooks.from_text(hooks.url),
         kinds.HeadUrl: hooks.from_text(hooks.url),
+        kinds.ScrapeAddress: hooks.from_text(words.host_and_port),
         kinds.Repeats: hooks.from_text(lambda text: hooks.repetition(words.whole_number(text))),
         kinds.NameMap: hooks.from_text(hooks.no_map),
         kinds.FanOut: hooks.from_text(hooks.no_map),
@@ -118,6 +119,7 @@ _from_data: Final = _converter(
         ),
         kinds.Url: hooks.exactly(str, "a URL as text", hooks.url),
         kinds.HeadUrl: hooks.head_url,
+        kinds.ScrapeAddress: hooks.exactly(str, "HOST:PORT as text", words.host_and_port),
         kinds.Parameters: hooks.parameters,
     }
 )

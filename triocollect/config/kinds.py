@@ -11,6 +11,7 @@ Natural = NewType("Natural", int)  # >= 0
 Port = NewType("Port", int)  # 0 to 65535
 ExitStatus = NewType("ExitStatus", int)  # 1 to 255
 Url = NewType("Url", str)  # http(s), no credentials, no trailing slash
+ScrapeAddress = NewType("ScrapeAddress", str)  # HOST:PORT, a port above 0
 HeadUrl = NewType("HeadUrl", str)  # a Url, or Gym's {host, port}
 Parameters = NewType("Parameters", dict[str, Json])  # fields of responses_create_params
 Repetition = NewType("Repetition", int)  # 1 to MOST_REPEATS

@@ -21,6 +21,7 @@ _SECTIONS: Final[Mapping[str, type[object]]] = {
     "dispatch": settings.DispatchConfig,
     "checkpoint": settings.CheckpointConfig,
     "display": settings.DisplayConfig,
+    "telemetry": settings.TelemetryConfig,
 }
 
 

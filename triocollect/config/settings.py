@@ -23,6 +23,7 @@ RoutingMode = Literal["agent", "legacy", "taskset"]
 ProgressStyle = Literal["auto", "rich", "plain", "json", "none"]
 CutsMode = Literal["on", "exact", "off"]
 ParticipantKind = Literal["environment", "model", "agent", "resources"]
+TelemetryExport = Literal["none", "otlp"]
 DriftField = Literal[
     "input",
     "limit",
@@ -130,6 +131,15 @@ class DisplayConfig:
 
 
 @frozen(kw_only=True)
+class TelemetryConfig:
+    """What is told to a trace store, a metrics store and a log: nothing unless asked for."""
+
+    export: TelemetryExport = "none"  # where to, and the rest, is said by the OTEL_* variables
+    prometheus: str | None = None  # HOST:PORT to be scraped at
+    log_json: Path | None = None
+
+
+@frozen(kw_only=True)
 class Config:
     """All settings of one run."""
 
@@ -140,3 +150,4 @@ class Config:
     dispatch: DispatchConfig = field(factory=DispatchConfig)
     checkpoint: CheckpointConfig | None = None
     display: DisplayConfig = field(factory=DisplayConfig)
+    telemetry: TelemetryConfig = field(factory=TelemetryConfig)

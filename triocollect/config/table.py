@@ -18,6 +18,7 @@ from triocollect.config.settings import (
     ResumeMode,
     RoutingMode,
     Seconds,
+    TelemetryExport,
 )
 
 INPUT: Final = "Rows"
@@ -25,8 +26,9 @@ SERVERS: Final = "Servers (without the first two: the embedded deployment)"
 RESULTS: Final = "Results"
 SENDING: Final = "Sending"
 CHECKPOINTS: Final = "Checkpoints"
+TELEMETRY: Final = "Telemetry (the first two need the extra: triocollect[telemetry])"
 DISPLAY: Final = "Display"
-GROUPS: Final = (INPUT, RESULTS, SENDING, SERVERS, CHECKPOINTS, DISPLAY)  # as --help shows them
+GROUPS: Final = (INPUT, RESULTS, SENDING, SERVERS, CHECKPOINTS, TELEMETRY, DISPLAY)  # as --help shows them
 
 
 def _switch(
@@ -153,6 +155,16 @@ SETTINGS: Final = (
             CHECKPOINTS, nullable=False, metavar="on|exact|off"),
     Setting("control_token_file", Path, ("checkpoint", "control_token_file"),
             "File (mode 0600) that holds the control token.", CHECKPOINTS, metavar="FILE"),
+
+    Setting("telemetry", TelemetryExport, ("telemetry", "export"),
+            "otlp: send spans and metrics by OTLP/HTTP, as the OTEL_* variables say. The flag alone: otlp.",
+            TELEMETRY, bare="otlp", nullable=False, metavar="none|otlp"),
+    Setting("prometheus", kinds.ScrapeAddress, ("telemetry", "prometheus"),
+            "Let Prometheus scrape metrics there; the embedded servers take the ports after it.",
+            TELEMETRY, metavar="HOST:PORT"),
+    Setting("log_json", Path, ("telemetry", "log_json"),
+            "Append a log of JSON lines to this file, the embedded servers', too.",
+            TELEMETRY, metavar="FILE"),
 
     Setting("progress", ProgressStyle, ("display", "progress"), "What is shown while rows run.",
             DISPLAY, nullable=False, metavar="auto|rich|plain|json|none"),

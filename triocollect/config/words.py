@@ -22,6 +22,7 @@ _TRUTHS: Final = {
 _BLANK: Final = re.compile(r"[\x00-\x20\x7f]")
 _HALVES: Final = re.compile("[\ud800-\udfff]")
 _LARGEST: Final = 2**63 - 1
+_LAST_PORT: Final = 65535
 _SHOWN: Final = 60
 
 
@@ -130,3 +131,14 @@ def base_url(text: str) -> str:
     if parts.query or parts.fragment:
         raise ValueError("must be a base URL, without '?' or '#'")
     return text.rstrip("/")
+
+
+def host_and_port(text: str) -> str:
+    """`HOST:PORT`, where something is to listen; an IPv6 address in brackets."""
+    host, colon, port = text.rpartition(":")
+    if not (colon and host and not _BLANK.search(text) and port.isascii() and port.isdigit()):
+        raise ValueError(f"needs HOST:PORT such as 127.0.0.1:9464, not {shown(text)}")
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        raise ValueError(f"needs brackets around the address, [::1]:9464, not {shown(text)}")
+    within(whole_number(port), least=1, most=_LAST_PORT)
+    return text

@@ -14,7 +14,7 @@ import yaml
 from attrs import field, frozen
 
 from triocollect.capture.staging import STAGING
-from triocollect.config.settings import CutsMode, ServersConfig
+from triocollect.config.settings import CutsMode, ServersConfig, TelemetryConfig
 from triocollect.errors import ConfigError
 from triocollect.protocol.values import JsonObject
 
@@ -87,6 +87,7 @@ class Plan:
     tokens_per_s: float | None = None
     hold: bool = False
     workers: int = 1  # processes of each server; of the scripted worker there is one
+    telemetry: TelemetryConfig = field(factory=TelemetryConfig)
 
     @property
     def processes(self) -> tuple[Process, ...]:

@@ -13,6 +13,7 @@ import trio
 
 from triocollect.deployment.plan import ENVIRONMENT, Address, Plan, Process, settings_of
 from triocollect.deployment.provisions import listen, read_api_key, require_servers
+from triocollect.deployment.telling import of_process
 from triocollect.errors import DeploymentError
 from triocollect.protocol.handed_down import (
     END_GRACE_S,
@@ -21,6 +22,7 @@ from triocollect.protocol.handed_down import (
     MODULE,
     how_it_ended,
 )
+from triocollect.telemetry.recorder import LAST_WORDS_S
 
 START_TIMEOUT_S: Final = 120.0  # a machine may be busy; a server that dies is told at once
 TOLD_LINES: Final = 12  # of a dead server's last words
@@ -54,7 +56,8 @@ async def deploy(
         settings = msgspec.json.encode(settings_of(plan, process, addresses, api_key))
         never = trio.Event()
         leaving = never if leave is None or process not in participants else leave
-        command = (process.kind, "--name", process.name, "--workers", str(plan.workers_of(process)))
+        command = [process.kind, "--name", process.name, "--workers", str(plan.workers_of(process))]
+        command += of_process(plan, process)
         death = await _keep(process, command, listeners[process.name], settings, leaving)
         if death is None:
             participants.remove(process)
@@ -148,7 +151,7 @@ async def _end(child: trio.Process) -> None:
     assert child.stderr is not None
     with trio.CancelScope(shield=True):  # bounded twice below
         await child.stdin.aclose()
-        with trio.move_on_after(END_GRACE_S):
+        with trio.move_on_after(END_GRACE_S + LAST_WORDS_S):
             await child.wait()
         if child.returncode is None:
             child.kill()

@@ -17,6 +17,7 @@ from triocollect.protocol.identity import Sender
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import Blocker, PrepareReport
 from triocollect.protocol.refusals import Code, Refusal
+from triocollect.telemetry import count
 
 
 @final
@@ -114,6 +115,7 @@ class Admission:
         """Open when the lease is over; nobody watches it, so whoever comes to the door does this first."""
         if self.closed and self.lease.left_s() <= 0:
             self.lease.clear()
+            count("leases.expired")
             self.end_of_lease()
 
     async def until_open(self) -> None:

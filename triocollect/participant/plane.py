@@ -23,6 +23,7 @@ from triocollect.participant.records import Shelf
 from triocollect.participant.standing import InThread, Standing
 from triocollect.protocol.messages import PREFIX, Answer
 from triocollect.protocol.refusals import Code, Refusal, RefusalBody, status_of
+from triocollect.telemetry import bind, count
 
 MOST_BODY_BYTES: Final = 64 << 20  # the scope of a commit: some 100 bytes per episode
 _INSTANCE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -110,6 +111,7 @@ class ControlPlane(Generic[R]):
             call = decode_call(verb, await _body(receive))
         except ValueError as error:
             return Refuse(Code.BAD_REQUEST, str(error))
+        bind(call.run, call.epoch, call.operation)
         return await self._calls.answer(call, arrival)
 
     async def _told(self, verb: str) -> Answer | None:
@@ -128,6 +130,7 @@ class ControlPlane(Generic[R]):
     async def _send(self, answer: Answer | Refuse, send: Send) -> None:
         status, body = _OK, msgspec.json.encode(answer)
         if isinstance(answer, Refuse):
+            count("refusals", code=answer.code)
             refusal = Refusal(code=answer.code, detail=answer.detail)
             if answer.code is not Code.UNAUTHORIZED:  # who has no token learns nothing
                 standing = self._standing

@@ -7,6 +7,8 @@ from triocollect.events import (
     CheckpointStarted,
     Event,
     Note,
+    Restored,
+    RetiredRows,
     RowFailed,
     RowLeft,
     RowRetried,
@@ -64,7 +66,7 @@ class Tally:
                 self.concurrency, self._began = event.concurrency, now
             case CheckpointEnded():
                 self._cut(event, now)
-            case Note() | CheckpointStarted():
+            case Note() | CheckpointStarted() | Restored() | RetiredRows():
                 pass
 
     def _succeeded(self, event: RowSucceeded) -> None:

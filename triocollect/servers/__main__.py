@@ -11,9 +11,11 @@ import argparse
 import logging
 import signal
 import sys
+from collections.abc import Callable
 
 from triocollect.errors import TriocollectError
 from triocollect.servers import KINDS
+from triocollect.servers.observed import add_flags, flags_of_workers, observed
 from triocollect.servers.serve import make_app, run_alone, run_child
 from triocollect.servers.workers.keeping import Crewed
 from triocollect.servers.workers.run import run_crew_alone, run_crew_child, run_one
@@ -31,6 +33,7 @@ def main() -> int:
     )
     parser.add_argument("--workers", type=int, default=1, help="processes behind the one socket")
     parser.add_argument("--worker", action="store_true", help="be one of those; the coordinator's to say")
+    add_flags(parser)
     given = parser.parse_args()
 
     def tell(text: str) -> None:
@@ -44,24 +47,31 @@ def main() -> int:
         with open(0, "rb", buffering=0, closefd=False) as told:  # what follows the line is read by others
             settings = told.readline()
             place = told.readline() if given.worker else b""
-        if given.worker:
-            run_one(given.kind, settings, given.fd, place)
-        elif given.workers > 1:
-            crewed = Crewed(given.kind, given.name, settings, given.fd, given.workers)
-            if given.lifeline:
-                run_crew_child(crewed, tell)
-            else:
-                run_crew_alone(crewed, given.grace, tell)
-        elif given.lifeline:
-            run_child(make_app(given.kind, settings), given.fd)
-        else:
-            run_alone(make_app(given.kind, settings), f"fd://{given.fd}", given.grace, tell)
+        with observed(given, tell):
+            serve(given, settings, place, tell)
         if not (given.worker or given.lifeline):
             tell("told to end, and ended")
     except TriocollectError as error:
         tell(str(error))
         return error.exit_code
     return 0
+
+
+def serve(given: argparse.Namespace, settings: bytes, place: bytes, tell: Callable[[str], None]) -> None:
+    """Until told to end: as a worker, with workers, or alone."""
+    if given.worker:
+        run_one(given.kind, settings, given.fd, place)
+    elif given.workers > 1:
+        of_workers = tuple(flags_of_workers(given))
+        crewed = Crewed(given.kind, given.name, settings, given.fd, given.workers, of_workers)
+        if given.lifeline:
+            run_crew_child(crewed, tell)
+        else:
+            run_crew_alone(crewed, given.grace, tell)
+    elif given.lifeline:
+        run_child(make_app(given.kind, settings), given.fd)
+    else:
+        run_alone(make_app(given.kind, settings), f"fd://{given.fd}", given.grace, tell)
 
 
 if __name__ == "__main__":

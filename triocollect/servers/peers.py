@@ -16,6 +16,7 @@ from triocollect.errors import PeerError, TransportError
 from triocollect.protocol.identity import CALL_ID
 from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.cookies import given_back
+from triocollect.telemetry import carried
 from triocollect.transport import Transport
 from triocollect.transport.foreign import url_of
 
@@ -91,7 +92,7 @@ class Peer:
                 "POST",
                 url_of(f"{self._base_url}{path}"),
                 content=body,
-                headers={"content-type": "application/json", **headers},
+                headers={"content-type": "application/json", **headers, **carried()},
             )
             try:
                 return await self._transport.handle_async_request(request)

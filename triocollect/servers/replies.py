@@ -15,6 +15,7 @@ from triocollect.errors import TriocollectError
 from triocollect.participant import Admission
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code, Refusal, RefusalBody, status_of
+from triocollect.telemetry import count
 
 _log: Final = logging.getLogger("triocollect.servers")
 
@@ -38,6 +39,7 @@ def refusal(code: Code, detail: str) -> Response:
 
 def refused(why: Refusal) -> Response:
     """A refusal that somebody else decided on."""
+    count("refusals", code=why.code)
     return json_reply(RefusalBody(why), status_of(Code(why.code)))
 
 

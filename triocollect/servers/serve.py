@@ -19,6 +19,7 @@ from triocollect.participant.asgi import App
 from triocollect.participant.attendance import Attendance
 from triocollect.protocol.handed_down import BACKLOG, TOLD_AFTER_S, waited, waiting
 from triocollect.servers import KINDS
+from triocollect.servers.observed import flush_s, observe
 from triocollect.servers.replies import HEALTH
 
 Ending: TypeAlias = Callable[[], Awaitable[None]]  # returns when the server is to end
@@ -42,6 +43,7 @@ def make_app(kind: str, settings: bytes) -> Starlette:
         raise UsageError(f"settings of the {kind} server: {error}") from error
     app: Starlette = module.build_app(decoded)
     app.router.routes.extend(HEALTH)
+    observe(app)
     return app
 
 
@@ -92,7 +94,7 @@ async def owner_gone(until_free: Ending) -> None:
     async with trio.open_nursery() as nursery, trio.lowlevel.FdStream(os.dup(STDIN)) as lifeline:
         while await lifeline.receive_some():
             nursery.start_soon(_then_leave, until_free, nursery.cancel_scope)
-        signal.setitimer(signal.ITIMER_REAL, LAST_RESORT_S)
+        signal.setitimer(signal.ITIMER_REAL, LAST_RESORT_S + flush_s())
         nursery.cancel_scope.cancel()
 
 

@@ -30,6 +30,7 @@ from triocollect.servers.environment.run_requests import (
 from triocollect.servers.peers import Connect, Peer, network
 from triocollect.servers.replies import attended, broken, json_reply, refusal, refused, retired
 from triocollect.servers.taking_part import CheckpointSettings, instance_of, take_part
+from triocollect.telemetry import bind_episode
 
 
 class SourceAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,6 +73,7 @@ class EnvironmentServer:
             asked = replace(parse_run(body, self._sources), sender=sender_in(request.headers))
         except (ValueError, RecursionError) as error:
             return refusal(Code.BAD_REQUEST, str(error))
+        bind_episode(asked.episode)
         if self._named_only and asked.nameless:
             return refusal(Code.ROLLOUT_ID_REQUIRED, "the row has neither _ng_rollout_id nor its indices")
         begun = self.episodes.begin(asked, continued=request.headers.get(CONTINUED) == "1")

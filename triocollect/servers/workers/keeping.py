@@ -26,6 +26,7 @@ from triocollect.protocol.handed_down import (
     MODULE,
     how_it_ended,
 )
+from triocollect.servers.observed import Observed, flush_s
 from triocollect.servers.serve import GRACE_S, Ending
 from triocollect.servers.taking_part import CheckpointSettings
 from triocollect.servers.workers.passing import serve_passed
@@ -38,13 +39,17 @@ LOSSES_WITHIN_S: Final = 60.0
 
 @frozen
 class Crewed:
-    """A server that several workers are to serve: its settings as a JSON line, its port as a descriptor."""
+    """A server that several workers are to serve: its settings as a JSON line, its port as a descriptor.
+
+    `flags`: what its workers are told beside.
+    """
 
     kind: str
     name: str
     settings: bytes
     fd: int
     workers: int
+    flags: tuple[str, ...] = ()
 
 
 class _Settings(msgspec.Struct, frozen=True):
@@ -112,7 +117,7 @@ class Keeper(Generic[R]):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(live)
                 await up.wait()
-                nursery.start_soon(serve_passed, plane, listener)
+                nursery.start_soon(serve_passed, Observed(plane), listener)
                 task_status.started()
 
     # -- workers --------------------------------------------------------------------------------------------
@@ -165,7 +170,7 @@ class Keeper(Generic[R]):
         command = (sys.executable, "-m", MODULE, crewed.kind, "--name", name, "--fd", str(crewed.fd))
         try:
             worker = await trio.lowlevel.open_process(
-                [*IGNORING_SIGNALS, *command, "--worker"],
+                [*IGNORING_SIGNALS, *command, "--worker", *crewed.flags],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[crewed.fd, place.link, place.passed],
@@ -201,7 +206,7 @@ async def _end(worker: trio.Process, link: trio.SocketStream) -> None:
     assert worker.stdin is not None
     with trio.CancelScope(shield=True):  # bounded twice below
         await link.aclose()
-        with trio.move_on_after(END_GRACE_S):
+        with trio.move_on_after(END_GRACE_S + flush_s()):
             await worker.wait()
         if worker.returncode is None:
             worker.kill()

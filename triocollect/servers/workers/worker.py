@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from triocollect.participant import Hooks
 from triocollect.participant.workers import Member
 from triocollect.protocol.manifests import Record
+from triocollect.servers.observed import flush_s
 from triocollect.servers.serve import LAST_RESORT_S, STDIN, serve_app
 from triocollect.servers.workers.passing import Passer, serve_passed
 from triocollect.servers.workers.places import COORDINATOR, Place, remove, socket_in
@@ -53,7 +54,7 @@ def _inherited(fd: int) -> trio.SocketStream:
 
 async def _until_alone(member: Member[Record], folder: str, whole: trio.CancelScope) -> None:
     await member.run()
-    signal.setitimer(signal.ITIMER_REAL, LAST_RESORT_S)
+    signal.setitimer(signal.ITIMER_REAL, LAST_RESORT_S + flush_s())
     remove(folder)
     whole.cancel()
 

@@ -1,0 +1,85 @@
+"""What settings ask for, set up: who listens to a run, what its rows say, who records a server's work."""
+
+import os
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from attrs import define, field
+
+from triocollect.config.settings import TelemetryConfig
+from triocollect.errors import UsageError
+from triocollect.events import Event, Listener
+from triocollect.protocol.ids import RowKey
+from triocollect.telemetry.here import Recording
+from triocollect.telemetry.logs import JsonLog
+from triocollect.telemetry.story import Story
+
+if TYPE_CHECKING:
+    from triocollect.telemetry.exporting import Exporting  # needs OpenTelemetry
+
+LAST_WORDS_S: Final = 0.5  # the longest wait of a server that ends, for what is not sent yet
+_NEEDED: Final = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http", "prometheus_client")
+
+
+@define(kw_only=True)
+class Recorder:
+    """What was set up, until it is closed."""
+
+    tell: Callable[[str], None]  # gets the one line of what goes wrong, from any thread
+    recording: Recording = field(factory=Recording)
+    listeners: list[Listener] = field(factory=list)  # to a run
+    headers: Callable[[RowKey], Sequence[tuple[bytes, bytes]]] | None = None  # beside a row, on its `/run`
+    endings: list[Callable[[], None]] = field(factory=list)  # what is open is over
+    exporting: "Exporting | None" = None
+
+    def listen(self, event: Event) -> None:
+        """An `events.Listener`. Who fails at an event hears no more: a row is worth more than word of it."""
+        for listener in self.listeners:
+            try:
+                listener(event)
+            except Exception as error:  # noqa: BLE001  # as said
+                self.listeners = [one for one in self.listeners if one is not listener]
+                self.tell(f"telemetry ends here: {type(error).__name__}: {error}")
+
+    def close(self, within_s: float) -> None:
+        """End what is open, and send what is left for at most so long; blocks."""
+        for end in self.endings:
+            end()
+        if self.exporting is not None:
+            self.exporting.close(within_s)
+        if self.recording.log is not None:
+            self.recording.log.close()
+
+
+def start(settings: TelemetryConfig, *, service: str, instance: str, tell: Callable[[str], None]) -> Recorder:
+    """Set up what is asked for. Raises UsageError: the extra is missing, a file or a port cannot be had."""
+    recorder = Recorder(tell=tell)
+    if settings.log_json is not None:
+        log = JsonLog(settings.log_json, instance, tell)
+        recorder.recording = Recording(log=log)
+        recorder.listeners.append(Story(log).listen)
+    if not wanted(settings):
+        return recorder
+    require_extra()
+    from triocollect.telemetry.exporting import Exporting, set_up  # noqa: PLC0415  # needs OpenTelemetry
+
+    set_up(recorder, settings, Exporting(service, instance, tell))
+    return recorder
+
+
+def require_extra() -> None:
+    """Raises UsageError, with the command that helps, where the `telemetry` extra is missing."""
+    missing = list[str]()
+    try:
+        missing = [name for name in _NEEDED if find_spec(name) is None]
+    except ModuleNotFoundError as error:  # not even the package around it
+        missing = [str(error.name)]
+    if missing:
+        raise UsageError(f"telemetry needs {', '.join(missing)}: pip install 'triocollect[telemetry]'")
+
+
+def wanted(settings: TelemetryConfig) -> bool:
+    """Whether anything is asked for that needs OpenTelemetry."""
+    disabled = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    return not disabled and (settings.export != "none" or settings.prometheus is not None)
