@@ -34,6 +34,12 @@ def test_no_lie_of_a_participant_is_published_and_everybody_opens_again():
     assert {"published", "not published", "retired", "restored", "from the input"} <= outcomes
 
 
+def test_an_answer_that_was_given_before_says_of_a_retire_what_nobody_can_see():
+    tally = Tally("peers", 1)
+    try_one("participants", 280798249254752, tally)
+    assert not tally.violations
+
+
 def test_a_participant_obeys_its_rightful_controller_alone_and_opens_again():
     kinds = tried("controllers", 160).account().kinds
     assert kinds.keys() == {"untrue", "nonsense", "wrong token", "wrong method"}

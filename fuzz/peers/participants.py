@@ -21,6 +21,7 @@ from triocollect.errors import CheckpointError, RefusedError, UsageError
 from triocollect.protocol.ids import EpisodeId, RowKey
 
 STEPS: Final = (*["take"] * 4, *["retire"] * 4, "reply", "boundary", "restart", "statuses")
+FORGED: Final = {"untrue", "nonsense", "another status", "of an earlier call"}  # may say what was not done
 TIMEOUT_S: Final = 20.0
 LEASE_S: Final = 60.0
 SLACK_S: Final = 30.0  # of a checkpoint that does not come about, for resumes and last questions
@@ -133,9 +134,7 @@ async def _retire_one(here: Lied, episode: EpisodeId, tally: Tally, seed: int) -
         outcome = "refused"
     else:
         outcome = "retired"
-        forged = {
-            call for lie, call in here.network.lied[lies:] if lie in {"untrue", "nonsense", "another status"}
-        }
+        forged = {call for lie, call in here.network.lied[lies:] if lie in FORGED}
         for kind, server in here.servers.items():
             if f"{kind} retire" not in forged:
                 holds(
