@@ -48,8 +48,7 @@ class Process:
             app = inference.build_app(decoded, inline)
         else:
             settings_type, build_app = KINDS[kind]
-            blocking = [inline] if kind == "model" else []
-            app = build_app(msgspec.json.decode(settings, type=settings_type), self._reach, *blocking)
+            app = build_app(msgspec.json.decode(settings, type=settings_type), self._reach)
         self.app = app
         if name == UNCAPTURED:
             self.hooks.mode = "restart_only"
