@@ -45,7 +45,7 @@ def test_a_model_of_ones_own_needs_no_scripted_worker():
     model = next(process for process in plan.processes if process.kind == "model")
     told = settings_of(plan, model, addresses, "key")
     where = {"worker_url": "http://gpu:8000/v1", "model": "m", "api_key": "key"}
-    assert told == {**where, "cuts": "on", "worker_cuts": False}
+    assert told == {**where, "cuts": "on", "worker_cuts": False, "backend": True}
 
 
 def test_every_unknown_name_is_told_at_once_with_what_was_meant():

@@ -242,6 +242,7 @@ def _own_settings(
                 "api_key": api_key,
                 "cuts": plan.cuts,
                 "worker_cuts": plan.model_url is None,
+                "backend": plan.model_url is not None,
             }
         case "resources":
             effects = _account(plan, process)

@@ -66,6 +66,14 @@ class Peer:
             cookie = given_back(response.headers.get_list("set-cookie"))
             return PeerReply(response.status_code, content, cookie, response.headers.get(CALL_ID))
 
+    async def get(self, path: str, headers: Mapping[str, str]) -> PeerReply:
+        """GET, any status. Raises PeerError where no whole answer came."""
+        response = await self._send("GET", path, b"", headers)
+        try:
+            return PeerReply(response.status_code, await _whole(self.name, response))
+        finally:
+            await response.aclose()
+
     async def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> PeerReply:
         """POST. Raises PeerError where no whole answer came or its status is 400 or above."""
         reply = await self.ask(path, body, headers)
@@ -78,18 +86,18 @@ class Peer:
         self, path: str, body: bytes, headers: Mapping[str, str]
     ) -> AsyncIterator[httpx.Response]:
         """POST, and the response while its body still comes. Raises PeerError where none came."""
-        response = await self._send(path, body, headers)
+        response = await self._send("POST", path, body, headers)
         try:
             yield response
         finally:
             await response.aclose()
 
-    async def _send(self, path: str, body: bytes, headers: Mapping[str, str]) -> httpx.Response:
+    async def _send(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> httpx.Response:
         """Try for HOLD_S to reach a peer that takes no connection: nothing was sent to it."""
         deadline = trio.current_time() + HOLD_S
         while True:
             request = httpx.Request(
-                "POST",
+                method,
                 url_of(f"{self._base_url}{path}"),
                 content=body,
                 headers={"content-type": "application/json", **headers, **carried()},

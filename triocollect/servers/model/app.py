@@ -26,6 +26,9 @@ from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code, Refusal
 from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.model.account import Account
+from triocollect.servers.model.backends.backend import Backend
+from triocollect.servers.model.backends.known import Known
+from triocollect.servers.model.backends.probe import root_of
 from triocollect.servers.model.calls import Answer, Call, new_id
 from triocollect.servers.model.capture import Capture
 from triocollect.servers.model.constrained import is_constrained
@@ -47,7 +50,8 @@ class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `checkpoint`: how it takes part in checkpoints; None: not at all. `cuts`: whether calls under way at one
     are kept as far as they are generated; `exact`: only where the whole text is the same then for sure.
-    `worker_cuts`: the worker cuts by itself, as the embedded one does.
+    `worker_cuts`: the worker cuts by itself, as the embedded one does. `backend`: it is somebody else's, and
+    is asked in the ways that it turns out to have (`backends/`).
     """
 
     worker_url: str
@@ -56,6 +60,7 @@ class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     checkpoint: CheckpointSettings | None = None
     cuts: CutsMode = "on"
     worker_cuts: bool = False
+    backend: bool = False
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -197,9 +202,15 @@ def build_app(
     settings: ModelSettings, connect: Connect = network, in_thread: InThread = IN_THREAD
 ) -> Starlette:
     """The policy model server as an ASGI application."""
-    worker = Peer("inference worker", settings.worker_url, connect)
     headers = {} if settings.api_key is None else {"authorization": f"Bearer {settings.api_key}"}
-    source = Native(worker, headers, cuts=settings.worker_cuts)
+    url = root_of(settings.worker_url) if settings.backend else settings.worker_url
+    worker = Peer("inference worker", url, connect)
+    staging = _staging(settings)
+    cuts: CutsMode = "off" if staging is None else settings.cuts
+    known = Known(worker, settings.worker_url, headers, settings.model, cuts)
+    source: Source = Native(worker, headers, cuts=settings.worker_cuts)
+    if settings.backend:
+        source = Backend(known, staging, in_thread, cuts=cuts)
     server = ModelServer(settings, source, in_thread)
 
     @asynccontextmanager
@@ -207,6 +218,8 @@ def build_app(
         async with trio.open_nursery() as tasks:  # the lifespan is one task, from its start to its end
             if server.capture.cuts is not None:
                 server.capture.cuts.tasks = tasks
+            if settings.backend:
+                await known.start()
             yield
             tasks.cancel_scope.cancel()
         await worker.aclose()

@@ -28,9 +28,11 @@ class EventStream:
     """Takes the bytes as they come, in any pieces; gives whole events.
 
     Lines end in LF or CRLF and nothing else: JSON text may hold the other line separators of Unicode.
+    `done`: the stream has said that it is over.
     """
 
     def __init__(self) -> None:
+        self.done = False
         self._rest = b""
         self._data: list[bytes] = []
 
@@ -43,9 +45,13 @@ class EventStream:
     def _line(self, line: bytes) -> Iterator[StreamEvent]:
         if line.startswith(b"data:"):
             self._data.append(line[5:].removeprefix(b" "))
+        elif line.startswith(b"error:"):  # older servers of llama.cpp, in mid-stream
+            yield StreamEvent("error", NOTHING, line[6:].strip())
         elif not line and self._data:
             text = b"\n".join(self._data)
             self._data = []
-            if text != b"[DONE]":
+            if text.strip() == b"[DONE]":
+                self.done = True
+            else:
                 head = msgspec.json.decode(text, type=_Head)
                 yield StreamEvent(head.type, head.response, text)

@@ -1,6 +1,6 @@
 """One policy call at the inference worker: asked as a stream, given back as one Response object."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import httpx
@@ -9,7 +9,7 @@ from triocollect.errors import PeerError, TransportError
 from triocollect.protocol.inference import CONTINUED_AT
 from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.model.calls import Answer, Call
-from triocollect.servers.model.events import ENDINGS, FAULTS, NOTHING, EventStream
+from triocollect.servers.model.events import ENDINGS, FAULTS, NOTHING, EventStream, StreamEvent
 from triocollect.servers.peers import Peer, PeerReply, answered_badly, lost, told
 
 PATH: Final = "/responses"
@@ -17,19 +17,26 @@ MOST_DIGITS: Final = 9  # of a count of tokens
 BY_WORKER: Final = "worker"  # it has continued the call by itself
 
 
-async def respond(worker: Peer, call: Call, headers: Mapping[str, str]) -> Answer:
+async def respond(
+    worker: Peer,
+    call: Call,
+    headers: Mapping[str, str],
+    path: str = PATH,
+    hear: Callable[[StreamEvent], None] = lambda _: None,
+) -> Answer:
     """The answer to one call. Raises PeerError.
 
-    A worker that cannot stream and answers with plain JSON is understood too.
+    A worker that cannot stream and answers with plain JSON is understood too. `hear` hears each event before
+    the answer.
     """
-    async with worker.stream(PATH, call.request, headers) as answer:
+    async with worker.stream(path, call.request, headers) as answer:
         try:
             if answer.status_code >= httpx.codes.BAD_REQUEST:
                 body = await answer.aread()
-                raise answered_badly(worker.name, PATH, PeerReply(answer.status_code, body, None))
+                raise answered_badly(worker.name, path, PeerReply(answer.status_code, body, None))
             if not answer.headers.get("content-type", "").startswith("text/event-stream"):
                 return _answer(answer, await answer.aread())
-            return _answer(answer, await _last_response(worker.name, answer))
+            return _answer(answer, await _last_response(worker.name, answer, hear))
         except (httpx.HTTPError, TransportError) as error:
             raise await lost(worker.name, error) from error
 
@@ -41,13 +48,13 @@ def _answer(answer: httpx.Response, body: bytes) -> Answer:
     return Answer(body, int(said), BY_WORKER)
 
 
-async def _last_response(name: str, answer: httpx.Response) -> bytes:
+async def _last_response(name: str, answer: httpx.Response, hear: Callable[[StreamEvent], None]) -> bytes:
     """Reads on to the stream's end when the answer is known: only then can the connection be used again."""
     stream = EventStream()
     ending: bytes | PeerError | None = None
     async for data in answer.aiter_bytes():
         if ending is None:
-            ending = _ending(name, stream, data)
+            ending = _ending(name, stream.feed(data), hear)
     if ending is None:
         raise PeerError(f"{name} ended its stream before the response was complete", passing=True)
     if isinstance(ending, PeerError):
@@ -55,14 +62,17 @@ async def _last_response(name: str, answer: httpx.Response) -> bytes:
     return ending
 
 
-def _ending(name: str, stream: EventStream, data: bytes) -> bytes | PeerError | None:
+def _ending(
+    name: str, events: Iterator[StreamEvent], hear: Callable[[StreamEvent], None]
+) -> bytes | PeerError | None:
     """What this piece of the stream decides: the response, an error, or nothing yet."""
     try:
-        for event in stream.feed(data):
+        for event in events:
             if event.type in FAULTS:
                 return PeerError(f"{name} failed: {told(event.data)}", passing=True)
             if event.type in ENDINGS and event.response is not NOTHING:
                 return bytes(event.response)
+            hear(event)
     except NOT_JSON as error:
         return PeerError(f"{name} sent an event that is not JSON: {error}", passing=False)
     return None

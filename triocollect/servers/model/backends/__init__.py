@@ -1,0 +1,1 @@
+"""Backends of somebody else's behind `--model-url`."""
