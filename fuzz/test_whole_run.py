@@ -157,6 +157,19 @@ def test_rows_that_were_restored_and_not_sent_yet_are_in_the_next_checkpoint():
     all_went_on(oracle)
 
 
+def test_rows_that_wait_while_a_checkpoint_is_taken_go_on_by_the_run_that_took_it():
+    narrow = Life(signals=(Signal(Moment(300), "USR1"),), concurrency=1)
+    all_went_on(oracle_of(STOPPED, narrow, rows=4))
+
+
+@pytest.mark.parametrize("death", [Moment(30, "controls"), Moment(14, "answers")])
+def test_a_row_that_failed_since_the_checkpoint_begins_anew(death):
+    """It has an answer; the run dies before another checkpoint."""
+    failed = Life(faults=(Fault("run", 1, "fails"),), death=Death(death))
+    oracle = oracle_of(STOPPED, failed, rows=2, concurrency=1)
+    assert oracle.counts["life ended dead"]
+
+
 @pytest.mark.parametrize("harm", ["LATEST", "newest", "lock"])
 def test_a_damaged_directory_costs_a_restart_no_more_than_the_newest_checkpoint(harm):
     twice = Life(signals=(Signal(Moment(800), "USR1"), Signal(Moment(1600), "TERM")))
@@ -195,8 +208,9 @@ def test_no_attempt_is_sent_twice_whatever_rows_the_runs_of_a_directory_have(con
 
 
 @pytest.mark.parametrize("how", ["fails", "unwritten"])
-def test_a_row_that_was_answered_without_a_result_is_played_again_by_the_next_life(how):
-    oracle = oracle_of(Life(faults=(Fault("run", 1, how),)), rows=2)
+@pytest.mark.parametrize("standing", [False, True])
+def test_a_row_that_was_answered_without_a_result_is_played_again_by_the_next_life(how, standing):
+    oracle = oracle_of(Life(faults=(Fault("run", 1, how),)), rows=2, standing=standing)
     assert sorted(len(sends) for sends in oracle.sent.values()) == [1, 2]
 
 

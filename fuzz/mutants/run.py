@@ -29,11 +29,15 @@ ROOT: Final = Path(__file__).parents[2]
 PATCHES: Final = Path(__file__).parent / "patches"
 LONGEST_S: Final = 1500.0  # the short profile takes a tenth of it; one that hangs is red, and names nothing
 _COPIED: Final = ("triocollect", "tests", "fuzz", "pyproject.toml", "README.md")
-_IMPORT_ALL: Final = (
-    "import importlib, pkgutil, triocollect\n"
-    "for module in pkgutil.walk_packages(triocollect.__path__, 'triocollect.'):\n"
-    "    if not module.name.endswith('__main__'): importlib.import_module(module.name)\n"
-)
+_IMPORT_ALL: Final = """\
+import importlib, pkgutil, triocollect
+for module in pkgutil.walk_packages(triocollect.__path__, "triocollect."):
+    try:
+        module.name.endswith("__main__") or importlib.import_module(module.name)
+    except ModuleNotFoundError as error:
+        if error.name.startswith("triocollect"):
+            raise
+"""
 _FAILED: Final = re.compile(r"^(?:FAILED|ERROR) fuzz/(\w+)\.py", re.MULTILINE)
 _NUMBER: Final = re.compile(r"\b(?:invariants?|I)[\s:#]*(\d+)", re.IGNORECASE)
 

@@ -117,10 +117,13 @@ class Installs:
     waiting: dict[str, int] = field(factory=dict)
     _tried: dict[str, tuple[int, object]] = field(factory=dict)  # by rollout: the attempt, and who tried
 
-    def restores(self, scope: Iterable[dict], operation: object) -> None:
-        """A restore arrives."""
+    def restores(self, scope: Iterable[dict], operation: object, answered: set[Episode]) -> None:
+        """A restore arrives. What was `answered` since the cut has ended, and nothing goes on from before."""
         for one in scope:
             becomes, rollout_id = one["becomes"], one["rollout_id"]
+            since = [attempt for row, attempt in answered if row == rollout_id and attempt >= one["attempt"]]
+            told = f"{rollout_id} goes on from {one['attempt']}, and {since} were answered"
+            self._holds(13, not since, told)
             before, by = self._tried.get(rollout_id, (-1, operation))
             again = by != operation and becomes <= before
             self._holds(10, not again, f"{rollout_id} is restored as {becomes}, and {before} was tried")

@@ -213,7 +213,7 @@ class Oracle:
             self.open_operation = None  # from here on rows may go on
         elif request.path == f"{PREFIX}restore" and request.host == "counter":
             call = json.loads(request.body)
-            self.installs.restores(call["scope"], (self.life_number, call["operation"]))
+            self.installs.restores(call["scope"], (self.life_number, call["operation"]), self._answered())
             try:
                 self.played.restored(self.checkpoints / call["directory"] / "participants", call["scope"])
             except BrokenError as error:
@@ -289,7 +289,7 @@ class Oracle:
     def _retire_arrives(self, call):
         closed = self.open_operation is not None and self.goes_on
         self.holds(5, not closed, f"{call['episodes']} are retired in the open checkpoint")
-        answered = self._answered()
+        answered = self._answered() | self.promised.unwritten
         for one in call["episodes"]:
             self.installs.retires(one["rollout_id"], one["attempt"])
             named = (one["rollout_id"], one["attempt"]) in answered

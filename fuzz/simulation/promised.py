@@ -23,6 +23,7 @@ class Promised:
     _at_the_cut: bytes = b""
     _to_continue: frozenset[str] = field(factory=frozenset)
     _answered: set[tuple[str, int]] = field(factory=set)
+    unwritten: set[tuple[str, int]] = field(factory=set)  # answered, as only the log of a life says
     _sends_before: dict[str, int] = field(factory=dict)  # by rollout
 
     def begin(self, life: Life, sent: Sent, *, anew: bool, harmed: bool) -> None:
@@ -66,6 +67,8 @@ class Promised:
         output = self._output()
         holds(1, output.startswith(self._written), "what was written is gone")
         self._written = output
+        log = self._lines("checkpoints/dispatched.jsonl")
+        self.unwritten |= {(line["r"], line["a"]) for line in log if line.get("answered")}
         if report is not None:
             self._synced = output
 
