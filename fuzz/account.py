@@ -51,11 +51,15 @@ class _Written(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A line of the model's account: a call that ended, whichever way."""
+    """A line of the model's account: a call that ended, whichever way.
+
+    `continued_at`: so many tokens of its answer were generated before, and are not among the others.
+    """
 
     capture_key: str
     finished: bool
     output_tokens: int
+    continued_at: int = 0
 
 
 class Usage(msgspec.Struct, frozen=True):

@@ -23,11 +23,21 @@ class Verdict(msgspec.Struct, frozen=True):
     reward: float | None = None
 
 
+class Cut(msgspec.Struct, frozen=True):
+    """What is kept of a call that was under way: so many tokens, or the `whole` answer."""
+
+    key: str
+    tokens: int
+    parent: str | None = None
+    whole: bool = False
+
+
 @frozen
 class Boundary:
     """One rollout's. `state` is None before the seed, of verifiers, and once the session is closed.
 
-    Calls and tokens are those that the agent knows of; once it is judged nobody need know.
+    Calls and tokens are those that the agent knows of; once it is judged nobody need know. `cut`: of the call
+    that follows them.
     """
 
     attempt: int
@@ -35,6 +45,7 @@ class Boundary:
     verdict: Verdict | None
     calls: int
     tokens: int
+    cut: Cut | None = None
 
 
 @frozen
@@ -67,6 +78,7 @@ class _Delivered(msgspec.Struct, frozen=True):
 
 class _Ledger(msgspec.Struct, frozen=True):
     rows: tuple[_Delivered, ...]
+    cut: Cut | None = None
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -135,7 +147,8 @@ def _boundary(episode: EpisodeId, states: dict, faults: list[str]) -> Boundary:
         faults.append(said(6, f"{key} is to be continued, and no environment exported it"))
     verdict = None if played is None else played.record
     state, session = states["resources"].get(episode), states["agent"].get(episode)
-    known = states["model"].get(episode, _Ledger(())).rows
+    account = states["model"].get(episode, _Ledger(()))
+    known = account.rows
     if session is not None:
         known = _line(known, session.last_call)
         if len(known) != session.steps:
@@ -146,7 +159,9 @@ def _boundary(episode: EpisodeId, states: dict, faults: list[str]) -> Boundary:
                 said(13, f"{key}: the agent knows {changes} changes, the environment {state.effects}")
             )
     tokens = sum(row.output_tokens for row in known)
-    return Boundary(episode.attempt, state, verdict, len(known), tokens)
+    cut, last = account.cut, known[0].call_id if known else None
+    follows = cut is not None and cut.parent == last
+    return Boundary(episode.attempt, state, verdict, len(known), tokens, cut if follows else None)
 
 
 def _line(rows: tuple[_Delivered, ...], last: str | None) -> tuple[_Delivered, ...]:

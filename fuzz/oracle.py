@@ -189,7 +189,7 @@ class _Attempt:
 
     def _of_calls(self) -> Iterator[str]:
         whole = self._measure()
-        had, had_tokens = (0, 0) if self.origin is None else _known(self.origin, whole)
+        had, had_tokens = (0, 0) if self.origin is None else _had(self.origin, whole)
         calls, tokens = had + len(self.calls), had_tokens + sum(call.output_tokens for call in self.calls)
         if self.line is not None and (calls, tokens) != (whole.calls, whole.tokens):
             yield said(11, f"{calls} calls, {tokens} tokens; the row takes {whole.calls} and {whole.tokens}")
@@ -202,6 +202,16 @@ class _Attempt:
             yield said(13, f"the checkpoint keeps {known} calls, and {calls} were made")
         if self.stopped and calls > known + 1:
             yield said(11, f"the stop's checkpoint keeps {known} calls of {calls}: more than one is lost")
+        yield from self._of_cut()
+
+    def _of_cut(self) -> Iterator[str]:
+        """Whether what a stop's checkpoint keeps of a call under way is all that there was of it."""
+        cut = None if self.kept is None else self.kept.cut
+        if not self.stopped or cut is None or cut.whole or not self.calls:
+            return
+        made = self.calls[-1].continued_at + self.calls[-1].output_tokens
+        if made != cut.tokens:
+            yield said(11, f"the stop's checkpoint keeps {cut.tokens} tokens of a call, and {made} were made")
 
     def _measure(self) -> Whole:
         """What there is to do; of a game of chance what there was, as its moves and its result tell."""
@@ -218,6 +228,14 @@ def _known(boundary: Boundary, whole: Whole) -> tuple[int, int]:
     if boundary.verdict is not None:
         return whole.calls, whole.tokens
     return boundary.calls, boundary.tokens
+
+
+def _had(boundary: Boundary, whole: Whole) -> tuple[int, int]:
+    """The same, with what goes on from there has to do no more: tokens of a cut, or all of a call."""
+    calls, tokens = _known(boundary, whole)
+    if boundary.verdict is not None or boundary.cut is None:
+        return calls, tokens
+    return calls + boundary.cut.whole, tokens + boundary.cut.tokens
 
 
 def _step(state: State | None, effect: Effect, whole: Whole) -> Iterator[str]:

@@ -4,6 +4,7 @@ Judged by the oracle of `fuzz/`: by what the environment and the model wrote dow
 new in every life.
 """
 
+import json
 import os
 import random
 import signal
@@ -14,6 +15,7 @@ import pytest
 from fuzz.oracle import judge, uninterrupted
 from tests.processes.commands import until
 from tests.processes.lives import PATIENCE_S, Lives
+from triocollect.deployment import datasets
 
 pytestmark = pytest.mark.processes
 
@@ -54,6 +56,36 @@ def test_a_run_that_is_told_to_stop_goes_on_from_where_it_was(tmp_path, wholes, 
     assert life.code == 0, words
     assert judge(lives.seen, wholes) == []
     assert any(life.checkpoint.kept for life in lives.seen), "a stop has to meet rows in flight"
+
+
+def the_answers(folder):
+    """What the model said, by row."""
+    lines = map(json.loads, (folder / "out.jsonl").read_bytes().splitlines())
+    return {(one["_ng_task_index"], one["_ng_rollout_index"]): one["response"] for one in lines}
+
+
+def test_what_was_being_generated_goes_on_at_its_token_and_none_is_generated_twice(tmp_path):
+    """Of rows that are one long answer each, so that a stop meets all of them in the middle of it."""
+    lives = {}
+    for name, rate in (("whole", None), ("stopped", TOKENS_PER_S)):
+        (tmp_path / name).mkdir()
+        data = datasets.path("instructions")
+        lives[name] = Lives(tmp_path / name, data=data, rows=12, tokens_per_s=rate)
+    life, words = lives["whole"].live()
+    assert life.code == 0, words
+    stopped = lives["stopped"]
+
+    def act(run):
+        assert until(lambda: run.poll() is not None or stopped.acknowledged, PATIENCE_S)
+        run.send_signal(signal.SIGTERM)
+
+    life, words = stopped.live(act)
+    assert life.code == 75, words
+    assert any(boundary.cut is not None for boundary in life.checkpoint.kept.values())
+    life, words = stopped.live()
+    assert life.code == 0, words
+    assert judge(stopped.seen, uninterrupted(lives["whole"].seen[0])) == [], "the worker's own account"
+    assert the_answers(tmp_path / "stopped") == the_answers(tmp_path / "whole")
 
 
 def test_a_run_that_is_told_to_stop_as_soon_as_it_listens_still_goes_on_from_where_it_was(tmp_path, wholes):
