@@ -16,12 +16,16 @@ Work: TypeAlias = Callable[[Options, Tally], None]
 _APART = 7919  # between the seeds of two processes
 
 
-def share(work: Work, options: Options, tally: Tally) -> None:
-    """Have `work`, a function of a module, done by `options.jobs` processes; the first has the seed given."""
-    if options.jobs <= 1 or options.replay is not None:
+def share(work: Work, options: Options, tally: Tally, *, apart: bool = False) -> None:
+    """Have `work`, a function of a module, done by `options.jobs` processes; the first has the seed given.
+
+    `apart`: by another one also where one is enough, as what this process was started with does not fit.
+    """
+    jobs = 1 if options.replay is not None else options.jobs
+    if jobs <= 1 and not apart:
         work(options, tally)
         return
-    shares = [evolve(options, seed=options.seed + nth * _APART, jobs=1) for nth in range(options.jobs)]
+    shares = [evolve(options, seed=options.seed + nth * _APART, jobs=1) for nth in range(jobs)]
     with contextlib.ExitStack() as pools:  # one each: a process that dies takes no other with it
         doing = []
         for one in shares:

@@ -110,9 +110,10 @@ def test_a_request_that_arrives_long_after_it_was_given_up_is_played_by_nobody()
     stray = Life(faults=(Fault("run", 6, "stray"),))  # so many rows allow one more send
     assert struck(lives_of(stray, rows=6, tokens_per_s=2.0, standing=True), "stray")
     lived = lives_of(stray, rows=24, concurrency=5, changes=1, tokens_per_s=0.4, standing=True)
-    assert [len(sends) for sends in lived.oracle.sent.values() if any(one.overtaken for _, one in sends)] == [
-        2
+    overtaken = [
+        len(sends) for sends in lived.oracle.sends.of.values() if any(one.request.overtaken for one in sends)
     ]
+    assert overtaken == [2]
 
 
 def test_a_request_that_comes_twice_is_played_once():
@@ -126,10 +127,10 @@ def test_what_was_restored_and_never_sent_can_be_restored_again_by_servers_that_
         dies = Life(death=Death(Moment(nth, "controls"), "collector"))
         lived = lives_of(gone, dies, standing=True, **SLOW_CONTROL)
         anew = [
-            (rollout_id, attempt)
-            for rollout_id, sends in lived.oracle.sent.items()
-            for attempt, request in sends
-            if attempt and request.header(b"x-continued") != b"1"
+            (rollout_id, one.attempt)
+            for rollout_id, sends in lived.oracle.sends.of.items()
+            for one in sends
+            if one.attempt and not one.goes_on
         ]
         had_served = lived.lives[1].passed["answers"]
         holds(10, had_served or not anew, f"{anew} were kept, and began anew")

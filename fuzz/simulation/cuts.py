@@ -1,6 +1,5 @@
 """6, 10 and 13 of each checkpoint, by what goes over the wire while it is taken, and by its records."""
 
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -49,7 +48,7 @@ class Cuts:
 
     def answers(self, request: Request, answered: Callable[[], set[Episode]], processes: dict) -> None:
         """A participant does what it was asked."""
-        if request.kind == "prepare" and json.loads(request.reply)["phase"] == "prepared":
+        if request.kind == "prepare" and request.answer["phase"] == "prepared":
             self._over = frozenset(answered())
         elif request.kind == "commit":
             name = request.host.replace("-", "_")
@@ -61,8 +60,7 @@ class Cuts:
 
     def _stands(self, name: str, processes: dict) -> bool:
         process = processes[name]
-        admission = process.hooks.admission
-        return process is self._committed[name] and admission.closed and admission.lease.left_s() > 0
+        return process is self._committed[name] and process.probe.is_held
 
     def publishes(self, *, calm: bool) -> None:
         """LATEST has moved. `calm`: nothing has broken in this life."""

@@ -1,144 +1,156 @@
-"""Stories that dice draw: short ones, in which a lot happens. The same dice draw the same story."""
+"""Stories that dice draw: short ones, in which a lot happens. The same dice draw the same story.
+
+What a life meets is drawn in the order in which it is to come, its end last; so most of it happens.
+"""
 
 import random
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
+from fuzz.simulation.course import Course
 from fuzz.simulation.story import (
     DAMAGED,
     SERVERS,
+    Break,
     Death,
-    Door,
     Fall,
     Fault,
     How,
     Life,
-    Moment,
-    Of,
     Signal,
     Story,
     Trouble,
 )
 
 LEAST: Final = 3  # signals and faults that happen in a story that counts
-_ANY_WAY: Final[tuple[How, ...]] = (
+_GENTLE: Final[tuple[How, ...]] = ("late", "late reply", "buffered")  # a row outlives it
+_ROUGH: Final[tuple[How, ...]] = (
     "never arrives",
     "reply lost",
     "unnoticed",
-    "late",
-    "late reply",
     "hangs",
     "gateway",
     "gateway after",
 )
-_WAYS: Final[dict[Door, tuple[How, ...]]] = {
-    "run": (*_ANY_WAY, "fails", "unwritten"),
-    "control": (*_ANY_WAY, "twice", "nonsense", "another's"),
-    "peer": _ANY_WAY,
+_ONLY_RUNS: Final[tuple[How, ...]] = ("stray", "fails", "unwritten")
+_ONLY_CONTROLS: Final[tuple[How, ...]] = ("twice", "nonsense", "another's")
+_MIDDLES: Final = {"USR1": 4, "ASK": 1, "RIVAL": 2, "gentle": 8, "rough": 6, "leap": 1}
+_IN_A_CHECKPOINT: Final = {"control": 6, "disk": 3, "fall": 2, "break": 1}
+_CUTS: Final = {"TERM": 3, "INT": 2, "death": 8}  # which leave rows to another life
+_SURVIVED: Final = {"USR1": 3, "RIVAL": 2, "gentle": 6, "leap": 1}
+_ENDS: Final = {**_CUTS, **_SURVIVED, "fall": 3, "break": 2, "rough": 3, "control": 2, "disk": 2}
+_Kind = TypeVar("_Kind")
+_PACES: Final = {  # tokens a second, and the longest ways, of rows that may outrun a checkpoint, or not
+    (None, 0, 0): 6,
+    (None, 0, 100): 1,
+    (None, 20, 5): 1,
+    (None, 500, 0): 1,
+    (10.0, 0, 0): 6,
+    (10.0, 20, 100): 1,
+    (10.0, 0, 5): 2,
 }
-_PEERS: Final = 16  # calls that a rollout of one change takes
-_REACH: Final = {"controls": (14, 26), "syncs": (6, 24), "files": (25, 65)}  # of a life's start, and after it
-_AT_THE_START: Final = 0.15
+_change = msgspec.structs.replace
 
 
 def drawn(dice: random.Random) -> Story:
-    """One. Most lives have one trouble at most: what everything happens to shows little."""
+    """One. Most have one life in which everything happens, and then the one that nothing happens to."""
+    tokens_per_s, latency_ms, control_ms = _one_of(_PACES, dice)
     story = Story(
-        rows=dice.choices((1, 2, 3), (14, 5, 1))[0],
+        rows=dice.choices((1, 2, 3, 4), (20, 6, 2, 1))[0],
         concurrency=dice.choice((256, 256, 2, 1)),
-        tokens_per_s=dice.choices((None, 10.0), (5, 1))[0],
-        latency_ms=dice.choices((0, 20, 500), (6, 1, 1))[0],
-        control_ms=dice.choices((0, 5, 100), (6, 1, 1))[0],
-        mixed=dice.random() < 0.15,
+        tokens_per_s=tokens_per_s,
+        latency_ms=latency_ms,
+        control_ms=control_ms,
+        mixed=dice.random() < 0.1,
         standing=dice.random() < 0.3,
         changes=dice.choices((1, 2), (7, 1))[0],
         dice=dice.randrange(1 << 16),
     )
-    lives = [_life(dice, story, nth) for nth in range(dice.choices((1, 2, 3), (14, 5, 1))[0])]
-    least = dice.randint(LEAST + 4, LEAST + 6)  # some come too late to happen
-    while sum(life.planned for life in lives) < least:
-        nth = dice.randrange(len(lives))
-        lives[nth] = _with_more(dice, story, lives[nth])
-    return msgspec.structs.replace(story, lives=tuple(lives))
+    troubles = dice.choices((LEAST + 1, LEAST + 2, LEAST + 3), (20, 3, 1))[0]  # a few come too late
+    lives, kept = list[Life](), 0
+    while troubles > 0:
+        many = troubles if dice.random() < 0.9 else dice.randint(1, troubles)
+        life = _conditions(dice, story, is_later=bool(lives))
+        course = Course(dice, story, life.limit or story.rows, 0 if life.fresh else kept)
+        for _ in range(many - 1):
+            life = _with(_one_of(_middles(course), dice), life, course)
+        lives.append(_with(_one_of(_ENDS if many == troubles else _CUTS, dice), life, course))
+        troubles, kept = troubles - lives[-1].planned, course.kept
+    return _change(story, lives=tuple(lives))
 
 
-def _life(dice: random.Random, story: Story, nth: int) -> Life:
-    end = dice.choice(("TERM", "TERM", "INT", "death", "death", "death", "by itself"))
-    signals = [
-        Signal(_moment(dice, story), dice.choice(("USR1", "USR1", "ASK")))
-        for _ in range(dice.choice((0, 1, 1, 2)))
-    ]
-    if end in {"TERM", "INT"}:
-        signals += [Signal(_late(dice, story), end) for _ in range(dice.choice((1, 1, 1, 2)))]
-    later = nth > 0
-    life = Life(
-        signals=tuple(signals),
-        death=_death(dice, story) if end == "death" else None,
-        leap=_moment(dice, story) if dice.random() < 0.05 else None,
-        slow_ms=dice.choices((0, 300, 5000), (16, 2, 1))[0],
-        every_s=dice.choices((None, 1.0), (9, 1))[0],
-        harm=dice.choice(DAMAGED) if later and dice.random() < 0.2 else None,
+def _conditions(dice: random.Random, story: Story, *, is_later: bool) -> Life:
+    """One to which nothing has happened yet, but what was harmed before it."""
+    return Life(
+        slow_ms=dice.choices((0, 300, 5000), (36, 3, 1))[0] if story.tokens_per_s else 0,
+        every_s=dice.choices((None, 5.0), (19, 1))[0],
+        harm=dice.choice(DAMAGED) if is_later and dice.random() < 0.2 else None,
         concurrency=dice.choice((None, None, 1, 2)),
-        fresh=later and dice.random() < 0.15,
+        fresh=is_later and dice.random() < 0.1,
         limit=1 if dice.random() < 0.1 else None,
     )
-    return _with_more(dice, story, life) if dice.random() < 0.6 else life
 
 
-def _with_more(dice: random.Random, story: Story, life: Life) -> Life:
-    """The same with one trouble more."""
-    change = msgspec.structs.replace
-    match dice.choices(("fault", "fall", "disk", "signal"), (5, 2, 1, 6))[0]:
-        case "fault":
-            return change(life, faults=(*life.faults, _fault(dice, story)))
-        case "fall":
-            return change(life, falls=(*life.falls, Fall(_moment(dice, story), dice.choice(SERVERS))))
+def _middles(course: Course) -> dict[str, int]:
+    """What a life survives that has come so far."""
+    kinds = _MIDDLES if course.rows > 1 else {kind: one for kind, one in _MIDDLES.items() if kind != "rough"}
+    return {**kinds, **_IN_A_CHECKPOINT} if course.checkpoints else kinds
+
+
+def _one_of(table: dict[_Kind, int], dice: random.Random) -> _Kind:
+    return dice.choices(list(table), list(table.values()))[0]
+
+
+def _with(kind: str, life: Life, course: Course) -> Life:
+    """The same, and one thing happens next."""
+    dice = course.dice
+    match kind:
+        case "gentle" | "rough" | "control":
+            more = {"faults": (*life.faults, _fault(kind, course))}
         case "disk":
-            trouble = Trouble(
-                _nth(dice, "files", story), dice.choice((1, 1, 1, 3, 1000)), dice.choice(("EIO", "ENOSPC"))
-            )
-            return change(life, disk=(*life.disk, trouble))
+            nth, many = course.beside_rows("files").at, dice.choice((1, 1, 1, 3, 1000))
+            more = {"disk": (*life.disk, Trouble(nth, many, dice.choice(("EIO", "ENOSPC"))))}
+        case "fall":
+            more = {"falls": (*life.falls, Fall(course.moment(), dice.choice(SERVERS)))}
+        case "break":
+            seen = dice.choice(("by both", "by servers"))
+            more = {"breaks": (*life.breaks, Break(course.moment(), seen))}
+        case "leap":
+            more = {"leap": course.moment()}
+        case "death":
+            who = ("collector", "collector", "everybody", "machine")
+            whose = dice.choice(who if course.story.standing else who[2:])
+            more = {"death": Death(course.moment(), whose)}
         case _:
-            return change(life, signals=(*life.signals, Signal(_moment(dice, story), "USR1")))
+            more = {"signals": (*life.signals, *_signals(kind, course))}
+    return _change(life, **more)
 
 
-def _fault(dice: random.Random, story: Story) -> Fault:
-    door = dice.choice(("run", "control", "peer", "peer"))
-    if door == "run":
-        nth = dice.randint(1, story.rows)
+def _fault(kind: str, course: Course) -> Fault:
+    """Of a row, which may fail of it, or of a word to a participant."""
+    dice = course.dice
+    if kind == "control":
+        return Fault(
+            "control", course.beside_rows("controls").at, dice.choice((*_GENTLE, *_ROUGH, *_ONLY_CONTROLS))
+        )
+    hows = _GENTLE if kind == "gentle" else _ROUGH
+    if course.has_rows_to_send and dice.random() < 0.3:
+        fault = Fault(
+            "run", course.row_begins(), dice.choice(hows if kind == "gentle" else (*hows, *_ONLY_RUNS))
+        )
     else:
-        nth = _nth(dice, {"control": "controls", "peer": "answers"}[door], story)
-    return Fault(door, nth, dice.choice(_WAYS[door]))
+        fault = Fault("peer", course.answer().at, dice.choice(hows))
+    if kind == "rough":
+        course.loses_row()
+    return fault
 
 
-def _death(dice: random.Random, story: Story) -> Death:
-    who = ("collector", "collector", "everybody", "machine") if story.standing else ("everybody", "machine")
-    return Death(_late(dice, story), dice.choice(who))
-
-
-def _moment(dice: random.Random, story: Story) -> Moment:
-    lasts = story.latency_ms * _PEERS if story.tokens_per_s is None else 3000
-    of: Of = dice.choice(("answers", "answers", "controls", "syncs", "files", "ms" if lasts else "answers"))
-    if of == "ms":
-        return Moment(dice.randint(0, lasts))
-    return Moment(_nth(dice, of, story), of)
-
-
-def _late(dice: random.Random, story: Story) -> Moment:
-    """Of what ends a life: before it something is to happen."""
-    first = _moment(dice, story)
-    others = [_moment(dice, story) for _ in range(4)]
-    return max((first, *(one for one in others if one.of == first.of)), key=_at)
-
-
-def _at(moment: Moment) -> int:
-    return moment.at
-
-
-def _nth(dice: random.Random, what: str, story: Story) -> int:
-    """One of those that a life has: rarely of its start, which would end it, and rather an early one."""
-    start, reach = _REACH.get(what, (0, _PEERS * story.rows))
-    if start and dice.random() < _AT_THE_START:
-        return dice.randint(1, start)
-    return start + dice.randint(1, dice.randint(1, reach))
+def _signals(what: str, course: Course) -> tuple[Signal, ...]:
+    """One; of those that end a life sometimes two."""
+    first = Signal(course.moment(), what)
+    if what != "RIVAL" and first.when.of == "answers":
+        course.cuts()
+    if what in {"TERM", "INT"} and course.dice.random() < 0.3:
+        return first, Signal(course.moment(), what)
+    return (first,)

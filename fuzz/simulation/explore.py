@@ -1,25 +1,26 @@
 """`python -m fuzz sim`: whole runs in simulated time, story after story, until the time is over."""
 
+import contextlib
 import gc
 import logging
 import math
-import multiprocessing
 import os
 import random
 import shutil
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 from fuzz.commands import Options
 from fuzz.invariants import BrokenError
+from fuzz.jobs import share
 from fuzz.simulation.drawing import LEAST, drawn
 from fuzz.simulation.lives import Lived, live
 from fuzz.simulation.shrinking import minimal
 from fuzz.simulation.story import Story, told_by
-from fuzz.tally import Account, Tally
+from fuzz.tally import Tally
 
 MEMORY: Final = Path("/dev/shm")  # where there is one, the disk is none
 SHRINKING_S: Final = 20.0
@@ -30,50 +31,43 @@ MOST_ATTEMPTS: Final = "100"  # of a row: none is given up
 def explore(options: Options, tally: Tally) -> None:
     """Live drawn stories in several processes; with a replay that one story."""
     os.environ["PYTHONHASHSEED"] = "0"  # of the processes to come: a story goes the same way again
-    jobs = 1 if options.replay is not None else options.jobs
-    workers = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
-    with workers:
-        if options.replay is not None:
-            asked = [workers.submit(replayed, options.replay, options.seed)]
-        else:
-            asked = [workers.submit(explored, options.seed, job, options.seconds) for job in range(jobs)]
-        for each in asked:
-            tally.take_in(each.result())
+    share(explored, options, tally, apart=True)
 
 
-def explored(
-    seed: int,
-    job: int,
-    seconds: float = math.inf,
-    stories: float = math.inf,
-    until: int | None = None,
-) -> Account:
-    """What one process finds in so many seconds or stories. The same seed and job draw the same ones.
+def explored(options: Options, tally: Tally, stories: float = math.inf, until: int | None = None) -> None:
+    """What one process does in its seconds, or in so many `stories`. The same seed draws the same ones.
 
     `until`: it ends with the first story that shows this invariant broken, told as it is.
     """
-    tally, dice, deadline = Tally("sim", seed), random.Random(f"{seed}/{job}"), time.monotonic() + seconds
+    if options.replay is not None:
+        tell(told_by(options.replay), tally, set(), shrinking_s=0.0)
+        return
+    dice, deadline = random.Random(options.seed), time.monotonic() + options.seconds
     seen, nth = set[str](), 0
     shrinking_s = SHRINKING_S if until is None else 0.0
-    gc.disable()  # a story leaves little, and looking for it all the time costs a tenth
-    while time.monotonic() < deadline and nth < stories and not _is_told(tally, until):
-        if nth % _STORIES_BETWEEN == 0:
-            gc.collect()
-        tell(drawn(dice), tally, seen, shrinking_s=min(shrinking_s, deadline - time.monotonic()))
-        nth += 1
-    gc.enable()
-    return tally.account()
+    with _rarely_collected() as collect:
+        while time.monotonic() < deadline and nth < stories and not _is_told(tally, until):
+            if nth % _STORIES_BETWEEN == 0:
+                collect()
+            tell(drawn(dice), tally, seen, shrinking_s=min(shrinking_s, deadline - time.monotonic()))
+            nth += 1
 
 
 def _is_told(tally: Tally, until: int | None) -> bool:
     return any(f"invariant {until} is broken" in violation for violation in tally.violations)
 
 
-def replayed(text: str, seed: int) -> Account:
-    """One story, told by its text."""
-    tally = Tally("sim", seed)
-    tell(told_by(text), tally, set(), shrinking_s=0.0)
-    return tally.account()
+@contextlib.contextmanager
+def _rarely_collected() -> Iterator[Callable[[], int]]:
+    """A story leaves little, and looking for it all the time, and among all modules, costs a tenth."""
+    gc.disable()
+    gc.collect()
+    gc.freeze()
+    try:
+        yield gc.collect
+    finally:
+        gc.unfreeze()
+        gc.enable()
 
 
 def tell(story: Story, tally: Tally, seen: set[str], *, shrinking_s: float) -> None:

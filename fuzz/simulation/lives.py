@@ -74,7 +74,7 @@ def live(root: Path, story: Story) -> Lived:
     world.clock = trio.testing.MockClock(autojump_threshold=0)
     with world.simulated():
         try:
-            trio.run(_live_all, world, lived, clock=world.clock, instruments=[world.oracle.instrument])
+            trio.run(_live_all, world, lived, clock=world.clock)
         except BaseExceptionGroup as group:
             fault = reason_of(group)
             if isinstance(fault, BrokenError):

@@ -19,7 +19,7 @@ from fuzz.simulation.files import OWNER, fails_with, name_of
 from fuzz.simulation.network import Request
 from fuzz.simulation.servers import inline
 from fuzz.simulation.sockets import open_to
-from fuzz.simulation.story import Death, Life, Moment
+from fuzz.simulation.story import Death, Life, Moment, Of
 from fuzz.simulation.world import GRACE_S, World
 from triocollect.checkpoint.signals import hear
 from triocollect.collector.run import run
@@ -51,7 +51,7 @@ class Living:
         self.dead = False
         self.passed: Counter[str] = Counter()
         self.controls: list[str] = []  # the answers of participants: whose, and to what
-        self.coming: dict[Moment, list[Callable[[str], None]]] = defaultdict(list)
+        self.coming: dict[tuple[int, Of], list[Callable[[str], None]]] = defaultdict(list)
         self.struck: list[tuple[str, str]] = []
         self.outcome = "dead"
         self.report: Report | None = None
@@ -81,20 +81,19 @@ class Living:
         if not self.dead:
             self.oracle.answers(request, heard=heard)
         if request.door in {"peer", "control"}:
-            self._pass("answers" if request.door == "peer" else "controls", f"{request.host} {request.kind}")
+            where = f"{request.host} {request.kind}"
+            if request.door == "control":
+                self.controls.append(where)
+            self._pass("answers" if request.door == "peer" else "controls", lambda: where)
 
     def strikes(self, kind: str, place: str) -> None:
         self.struck.append((kind, place))
 
     def changes(self, owner, operation: str, what: object) -> None:
         """Of files, by whomever."""
-        kinds = ("files", "syncs") if operation == "fsync" else ("files",)
-        for kind in kinds:
-            if self._is_due(kind):
-                self._pass(kind, f"{owner.name} {operation} {name_of(what)}")
-            else:
-                self.passed[kind] += 1
-        self.oracle.changes(owner.name, operation, what)
+        for kind in ("files", "syncs") if operation == "fsync" else ("files",):
+            self._pass(kind, lambda: f"{owner.name} {operation} {name_of(what)}")
+        self.oracle.operations.changes(owner.name, operation, what)
         for trouble in self.life.disk:
             is_now = trouble.nth <= self.passed["files"] < trouble.nth + trouble.count
             if is_now and (error := fails_with(operation, trouble.what)) is not None:
@@ -122,15 +121,11 @@ class Living:
 
     # -- what happens to it ---------------------------------------------------------------------------------
 
-    def _is_due(self, what: str) -> bool:
-        return Moment(self.passed[what] + 1, what) in self.coming
-
-    def _pass(self, what: str, where: str) -> None:
-        self.passed[what] += 1
-        if what == "controls":
-            self.controls.append(where)
-        for act in self.coming.pop(Moment(self.passed[what], what), ()):
-            act(where)
+    def _pass(self, of: Of, where: Callable[[], str]) -> None:
+        """One more."""
+        self.passed[of] = at = self.passed.get(of, 0) + 1
+        for act in self.coming.pop((at, of), ()):
+            act(where())
 
     def die(self, death: Death, where: str) -> None:
         if self.dead:
@@ -290,7 +285,7 @@ class Living:
         if when.of == "ms":
             self._happening.start_soon(self._after, when.at, act)
         else:
-            self.coming[when].append(lambda where: act(f"{when.of} {when.at}: {where}"))
+            self.coming[when.at, when.of].append(lambda where: act(f"{when.of} {when.at}: {where}"))
 
     async def _after(self, ms: int, act: Callable[[str], None]) -> None:
         await trio.sleep(ms / 1000)

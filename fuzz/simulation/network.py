@@ -8,8 +8,10 @@ import random
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple, Protocol
+from functools import cached_property
+from typing import Any, Final, NamedTuple, Protocol
 
+import msgspec
 import trio
 from attrs import define, field
 
@@ -24,7 +26,7 @@ AGAIN_S: Final = 3.0  # from a request to the same once more
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
-@define
+@define(slots=False)
 class Request:
     """A request as it reaches a server, and the status it was answered with."""
 
@@ -38,7 +40,17 @@ class Request:
     reply_headers: Headers = ()
     overtaken: bool = False  # by a later attempt of the same rollout, or by itself, before it arrived
 
+    @cached_property
+    def call(self) -> Any:
+        """What it says."""
+        return msgspec.json.decode(self.body) if self.body else {}
+
     @property
+    def answer(self) -> Any:
+        """What it was answered with."""
+        return msgspec.json.decode(self.reply)
+
+    @cached_property
     def door(self) -> Door:
         if self.path.startswith(PREFIX):
             return "control"
@@ -46,7 +58,7 @@ class Request:
             return "run"
         return "other" if self.method == "GET" or self.path == "/aggregate_metrics" else "peer"
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """What it asks for, without names of rollouts."""
         return self.path.removeprefix(PREFIX) if not self.path.startswith("/ng-rollout") else "/responses"

@@ -1,12 +1,13 @@
 """8 and 9: what participants are asked in an operation, and what they do after its end."""
 
-import json
+import os
 import re
 from collections.abc import Callable, Mapping
 
 from attrs import define, field
 
 from fuzz.simulation.network import Request
+from fuzz.simulation.probe import Probe
 
 _FOLDER = re.compile(r"\bckpt-\d+")
 _APPEARS = {"open", "mkdir", "replace", "rename"}
@@ -37,7 +38,7 @@ class Operations:
 
     def asks(self, request: Request) -> None:
         """A control call sets out."""
-        call = json.loads(request.body or b"{}")
+        call = request.call
         if request.kind == "resume":
             _raise(self._asked_to_open, request.host, call["operation"])
             self._check_order(request.host, call["operation"])
@@ -54,11 +55,11 @@ class Operations:
 
     def answers(self, request: Request) -> None:
         """And was carried out."""
-        operation = json.loads(request.body or b"{}").get("operation", 0)
+        operation = request.call.get("operation", 0)
         if request.kind == "resume":
             _raise(self._resumed, request.host, operation)
         elif request.kind == "commit":
-            reply = json.loads(request.reply)
+            reply = request.answer
             late = operation <= self._resumed.get(request.host, 0)
             self._holds(9, not late, f"{request.host} committed {operation} after its resume")
             name = request.host, reply["boot"], operation
@@ -69,17 +70,17 @@ class Operations:
         """A file or a folder, by a process of that name."""
         if isinstance(what, int) or operation not in _APPEARS:
             return
-        folder = _FOLDER.search(str(what))
+        folder = _FOLDER.search(os.fspath(what))
         number = None if folder is None else self._folders.get(folder[0])
         over = number is not None and number <= self._resumed.get(_host_of(owner), 0)
         self._holds(9, not over, f"{owner} writes {what} after the resume of operation {number}")
 
-    def over(self, operation: int, participants: Mapping) -> None:
+    def over(self, operation: int, participants: Mapping[str, Probe]) -> None:
         """The run goes on: whoever is closed was asked to open."""
-        for name, hooks in participants.items():
+        for name, probe in participants.items():
             asked = self._asked_to_open.get(_host_of(name), 0) >= operation
             told = f"{name} is closed after checkpoint {operation}, and nobody asked it to open"
-            self._holds(8, asked or not hooks.admission.closed, told)
+            self._holds(8, asked or not probe.is_closed, told)
 
 
 def _raise(highest: dict[str, int], host: str, operation: int) -> None:

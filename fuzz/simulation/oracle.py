@@ -1,13 +1,14 @@
-"""What must be so, asked of what can be seen from outside: the disk, the requests, and each server's state.
+"""What must be so, asked of what can be seen from outside: the disk, and the requests.
 
-By the numbers of `fuzz/invariants.py`; nothing of the product is imported but the types of its files:
+By the numbers of `fuzz/invariants.py`. Nothing of the product is imported but the types of its files, and a
+server's memory is seen through `probe.py` alone:
 
 1  output only grows, one success a row, none is sent that had one (`row_begins`); at last all (`finish`)
-2  attempts increase, each is sent once (`_check_sends`), and only one of a row is at work
+2  attempts increase, each is sent once (`sends.py`), and only one of a row is at work
 3, 4, 6  what LATEST names, what is there beside it, and what is continued (`kept.py`, `cuts.py`)
-5  no row starts in a checkpoint, nothing is retired in one that goes on; `EachStep`
+5  no row starts in a checkpoint, nothing is retired in one that goes on; `starts.py`
 7  nothing is sent before what was not answered is retired (`retired.py`); what was answered is not retired
-8, 9  who is asked to open, and what is done after that (`operations.py`); everybody is open at the end
+8, 9  who is asked to open, and what is done then (`operations.py`); everybody is open at the end
 10 no attempt is refused for a mark on an earlier one; what is kept goes on (`promised.py`); no attempt that
    a restore has tried is used again (`cuts.py`)
 11, 12, 13  calls, effects and results (`played.py`); records are of one instant (`cuts.py`)
@@ -17,7 +18,6 @@ By the numbers of `fuzz/invariants.py`; nothing of the product is imported but t
 """
 
 import itertools
-import json
 from collections import defaultdict
 from pathlib import Path
 
@@ -33,23 +33,14 @@ from fuzz.simulation.reading import (
     code_of,
     identity_of,
     json_lines,
-    kept_by,
     key_of,
     rollout_of,
 )
 from fuzz.simulation.retired import Retired
-from fuzz.simulation.steps import EachStep
+from fuzz.simulation.sends import Sends
+from fuzz.simulation.starts import Starts
 from fuzz.simulation.story import Life, Story
 from triocollect.protocol.manifests import CheckpointOutcome
-
-NOTHING_RAN = {
-    "checkpoint_open",
-    "not_restored",
-    "stale_attempt",
-    "stale_epoch",
-    "other_run",
-    "duplicate_attempt",
-}
 
 
 class Oracle:
@@ -61,7 +52,7 @@ class Oracle:
         self.life_number = 0
         self.notes: list[str] = []
         self.broken: list[BrokenError] = []
-        self.sent: dict[str, list[tuple[int, Request]]] = defaultdict(list)  # /run by rollout, in order
+        self.sends = Sends()
         self.played = Played(story.changes, story.mixed)
         self.promised = Promised(folder)
         self.kept = Kept(self.checkpoints, self.holds)
@@ -73,7 +64,7 @@ class Oracle:
         self.open_operation: int | None = None
         self.goes_on = True  # the open operation is no stop
         self.waits_at_gate = False  # no row has begun since the last checkpoint
-        self.instrument = EachStep(self)
+        self.starts = Starts(self.holds)
         self._has_greeted = False  # this life has a controller
         self._sent_now = set[str]()  # rollouts of this life
         self._done: set[tuple[int, int]] = set()
@@ -96,17 +87,17 @@ class Oracle:
         """Another one, with servers that are `anew`."""
         self.life_number += 1
         self.servers, self.life, self.open_operation = servers, life, None
-        self.instrument.closed_with = None
+        self.starts.begin()
         self.operations.begin()
         self.waits_at_gate = False
         self.installs.waiting.clear()
-        served = any(hooks.served() for hooks in servers.participants.values())
+        served = any(probe.has_served for probe in servers.participants.values())
         self.retired.begin(anew=anew or not served)
         self._has_greeted = False
         self._sent_now.clear()
         self._done = set() if life.fresh else {key_of(line) for line in self._lines("out.jsonl")}
         self.kept.begin(life)
-        self.promised.begin(life, self.sent, anew=anew, harmed=self.kept.is_harmed)
+        self.promised.begin(life, self.sends.of, anew=anew, harmed=self.kept.is_harmed)
 
     def end(self, report, *, told: bool):
         """Of a life, dead or `told` to stop or not: the disk is as the next one finds it."""
@@ -118,15 +109,20 @@ class Oracle:
                 lambda: self.promised.end(report),
                 lambda: self._check_sum(report),
                 lambda: self.kept.end(may_be_unpruned=report is None or told),
-                self._check_sends,
+                self.sends.check,
                 lambda: self.played.check(self.folder / "effects", lines),
-                lambda: self.promised.check_continued(self.sent),
+                lambda: self.promised.check_continued(self.sends.of),
             ]
         )
         self.counts[f"life ended {'dead' if report is None else report.ending}"] += 1
-        for _attempt, request in itertools.chain(*self.sent.values()):
-            self.counts[code_of(request)] += 1
+        for send in itertools.chain(*self.sends.of.values()):
+            self.counts[code_of(send.request)] += 1
         self.counts["failed"] = len(self._lines("out_failures.jsonl"))
+
+    def loses_power(self):
+        """The machine."""
+        self.promised.loses_power()
+        self.sends.loses_power()
 
     def _tell_broken(self):
         broken, self.broken = self.broken, []
@@ -148,13 +144,13 @@ class Oracle:
         failed = {key_of(line): line for line in self._lines("out_failures.jsonl")}
         missing = {(number, 0) for number in range(self.rows)} - succeeded
         holds(1, not missing, f"rows without a result: {[(key, failed.get(key)) for key in sorted(missing)]}")
-        for name, hooks in self.servers.participants.items():
-            hooks.admission.end_expired_lease()
-            holds(8, not hooks.admission.closed, f"{name} is closed at the end")
+        for name, probe in self.servers.participants.items():
+            probe.look()
+            holds(8, not probe.is_closed, f"{name} is closed at the end")
             if not self._has_greeted:  # the rows were done before, and nobody said goodbye
                 continue
-            holds(16, not hooks.admission.attendance.needed, f"{name} has heard no goodbye")
-            kept = kept_by(hooks, self._sent_now)
+            holds(16, not probe.waits_for_goodbye, f"{name} has heard no goodbye")
+            kept = probe.kept(self._sent_now)
             holds(16, not any(kept.values()), f"{name} keeps {kept}")
 
     # -- what the run tells ---------------------------------------------------------------------------------
@@ -188,22 +184,22 @@ class Oracle:
 
     def row_comes_back(self, rollout_id: str, attempt: int):
         """It will be sent again; where nothing ran, it waits as the restored row that it was before."""
-        arrived = [request for number, request in self.sent[rollout_id] if number == attempt]
-        is_restored = (rollout_id, attempt) in self.continued and code_of(arrived[-1]) in NOTHING_RAN
-        if not is_restored:
+        if not self.sends.is_refused(rollout_id):
             self.cuts.lands(rollout_id, attempt)
 
     # -- what is on the wire --------------------------------------------------------------------------------
 
     def asks(self, request: Request):
         """It sets out; it may never arrive."""
+        self.starts.look(self.servers.participants.get("environment"))
         if request.door == "control":
             self.operations.asks(request)
         elif request.path == "/run":
-            rollout_id, _ = identity_of(json.loads(request.body))
+            rollout_id, _ = identity_of(request.call)
             self.installs.waiting.pop(rollout_id, None)
 
     def arrives(self, request: Request):
+        self.starts.look(self.servers.participants.get("environment"))
         self.counts[request.door] += 1
         if request.host == "inference":
             self.played.generated.add(request.header(b"x-call-id"))
@@ -212,7 +208,7 @@ class Oracle:
         elif request.path == f"{PREFIX}resume" and request.host == "environment":
             self.open_operation = None  # from here on rows may go on
         elif request.path == f"{PREFIX}restore" and request.host == "counter":
-            call = json.loads(request.body)
+            call = request.call
             self.installs.restores(call["scope"], (self.life_number, call["operation"]), self._answered())
             try:
                 self.played.restored(self.checkpoints / call["directory"] / "participants", call["scope"])
@@ -221,29 +217,30 @@ class Oracle:
         elif request.path == f"{PREFIX}hello":
             self._has_greeted = True
         elif request.path == f"{PREFIX}commit":
-            call = json.loads(request.body)
+            call = request.call
             self.cuts.commits(call["scope"], frozenset(self.continued))
         elif request.path == f"{PREFIX}retire":
-            self._retire_arrives(json.loads(request.body))
+            self._retire_arrives(request.call)
 
     def strays(self, request: Request):
         if request.path == "/run":
-            rollout_id, attempt = identity_of(json.loads(request.body))
-            request.overtaken = any(later > attempt for later, _ in self.sent[rollout_id])
+            rollout_id, attempt = identity_of(request.call)
+            request.overtaken = self.sends.is_overtaken(rollout_id, attempt)
 
     def answers(self, request: Request, *, heard: bool):
         """An answer is on its way back."""
+        self.starts.look(self.servers.participants.get("environment"))
         if heard and request.host == "policy-model" and request.door == "peer":
             self._call_answers(request)
         if request.path == "/run":
             self.retired.replies(request, heard=heard)
             if heard and request.status == OK:
-                self.promised.answers(*identity_of(json.loads(request.body)))
+                self.promised.answers(*identity_of(request.call))
             late = request.overtaken and code_of(request) is None
             self.holds(2, not late, f"{request.body!r} was played again, or after a later attempt")
             if code_of(request) == "stale_attempt":
-                _rollout_id, attempt = identity_of(json.loads(request.body))
-                through = json.loads(request.reply)["error"].get("retired_through", -1)
+                _rollout_id, attempt = identity_of(request.call)
+                through = request.answer["error"].get("retired_through", -1)
                 self.holds(10, through >= attempt, f"{request.reply!r} to attempt {attempt}")
         elif request.status == OK and request.door == "control":
             self._control_answers(request)
@@ -259,31 +256,26 @@ class Oracle:
     def _control_answers(self, request: Request):
         self.cuts.answers(request, self._answered, self.servers.processes)
         if request.kind in {"retire", "restore"}:
-            hooks = self.servers.participants[request.host.replace("-", "_")]
-            self.retired.check_freed(request, hooks)
+            probe = self.servers.participants[request.host.replace("-", "_")]
+            self.retired.check_freed(request, probe)
         self.operations.answers(request)
         if request.kind == "retire":
             self.retired.succeeds(request)
         elif request.kind == "restore" and request.host == "environment":
-            self.installs.succeeds(json.loads(request.body)["scope"])
-
-    def changes(self, owner: str, operation: str, what: object):
-        """A file or a folder, by a process of that name."""
-        self.operations.changes(owner, operation, what)
+            self.installs.succeeds(request.call["scope"])
 
     def _run_arrives(self, request: Request):
-        rollout_id, attempt = identity_of(json.loads(request.body))
+        rollout_id, attempt = identity_of(request.call)
         continued = request.header(b"x-continued") == b"1"
         self.counts["continued"] += continued
         if continued:
             self.continued.add((rollout_id, attempt))
         self.installs.sends(rollout_id, attempt, continued=continued)
-        self.sent[rollout_id].append((attempt, request))
+        self.sends.arrives(rollout_id, attempt, request)
         self._sent_now.add(rollout_id)
         self.retired.sends(rollout_id, attempt, self.servers.participants, continued=continued)
-        for name, hooks in self.servers.participants.items():
-            works = [one.episode for one in hooks.admission.works if one.episode is not None]
-            older = [one for one in works if one.rollout_id == rollout_id and one.attempt < attempt]
+        for name, probe in self.servers.participants.items():
+            older = [one for one in probe.at_work if one.rollout_id == rollout_id and one.attempt < attempt]
             self.holds(2, not older, f"{rollout_id}:{attempt} came while {older} was at work in {name}")
 
     def _retire_arrives(self, call):
@@ -294,14 +286,6 @@ class Oracle:
             self.installs.retires(one["rollout_id"], one["attempt"])
             named = (one["rollout_id"], one["attempt"]) in answered
             self.holds(7, not named, f"{one} was answered and is retired")
-
-    def _check_sends(self):
-        """2: attempts increase, and each is sent once, unless the answer said that nothing ran."""
-        for rollout_id, sends in self.sent.items():
-            for (before, request), (attempt, _) in itertools.pairwise(sends):
-                again = attempt == before and (request.status is None or code_of(request) in NOTHING_RAN)
-                numbers = [number for number, _ in sends]
-                holds(2, attempt > before or again, f"{rollout_id} was sent as {numbers}")
 
     def _answered(self):
         return answered_in([*self._lines("out.jsonl"), *self._lines("out_failures.jsonl")])

@@ -6,11 +6,11 @@ from pathlib import Path
 from attrs import define, field
 
 from fuzz.invariants import holds
-from fuzz.simulation.network import Request
 from fuzz.simulation.reading import answered_in, json_lines, latest_collection, rollout_of
+from fuzz.simulation.sends import Send
 from fuzz.simulation.story import Life
 
-Sent = Mapping[str, list[tuple[int, Request]]]  # every /run, by rollout
+Sent = Mapping[str, list[Send]]
 
 
 @define
@@ -76,7 +76,7 @@ class Promised:
         """10: what LATEST keeps goes on from there, where nothing disturbs it."""
         for rollout_id in self._to_continue:
             new = sent[rollout_id][self._sends_before.get(rollout_id, 0) :]
-            anew = new and new[0][1].header(b"x-continued") != b"1"
+            anew = new and not new[0].goes_on
             holds(10, not anew, f"{rollout_id} is kept, and began anew")
 
     def _output(self) -> bytes:

@@ -1,4 +1,4 @@
-"""What requests, files and servers of a simulated run say, read for the oracle."""
+"""What requests and files of a simulated run say, read for the oracle."""
 
 import hashlib
 import json
@@ -6,41 +6,8 @@ from pathlib import Path
 
 from fuzz.invariants import holds
 from fuzz.simulation.network import Request
-from triocollect.protocol.ids import EpisodeId
 
 UNANSWERED = "agent_request_failed"  # the class of a failure that nobody answered with
-
-
-def kept_by(hooks, rollout_ids):
-    """How much a participant keeps of any episode, by what it calls it.
-
-    Marks are those of these rollouts: what a run that was stopped had retired, no later one can name.
-    """
-    marks = sum(hooks.admission.marks.retired(EpisodeId(one, 0)) for one in rollout_ids)
-    kept = {"marks": marks, "restored": hooks.restored_pending()}
-    kept["works"] = len(hooks.admission.works)
-    match hooks.kind:
-        case "environment":
-            kept["under way"] = len(hooks.under_way)
-        case "model":
-            kept |= {"ledger": len(hooks.ledger), "calls": len(hooks.calls.serving)}
-        case _:
-            kept["sessions"] = len(hooks)
-    return kept
-
-
-def episodes_in(hooks):
-    """Of whom a participant keeps anything but a mark."""
-    match hooks.kind:
-        case "environment":
-            kept = hooks.under_way
-        case "model":
-            kept = hooks.ledger.episodes
-        case "agent":
-            kept = hooks._sessions  # noqa: SLF001
-        case _:
-            kept = [session.episode for session in hooks._sessions]  # noqa: SLF001
-    return {*kept, *hooks.restored}
 
 
 def records_in(place: Path):
@@ -98,7 +65,7 @@ def code_of(request: Request):
     """Of a refusal."""
     if request.status != 409:
         return None
-    return json.loads(request.reply)["error"]["code"]
+    return request.answer["error"]["code"]
 
 
 def json_lines(data: bytes):

@@ -3,14 +3,14 @@
 2 and 16: when it is, nothing of it is at work, or kept.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from attrs import define, field
 
 from fuzz.simulation.network import Request
-from fuzz.simulation.reading import episodes_in, identity_of
+from fuzz.simulation.probe import Probe
+from fuzz.simulation.reading import identity_of
 
 
 @define
@@ -29,23 +29,22 @@ class Retired:
 
     def replies(self, request: Request, *, heard: bool) -> None:
         """An episode is answered."""
-        rollout_id, attempt = identity_of(json.loads(request.body))
+        rollout_id, attempt = identity_of(request.call)
         if heard and self._waiting.get(rollout_id) == attempt:
             del self._waiting[rollout_id]
 
     def succeeds(self, request: Request) -> None:
         """A retire."""
         through = self._through[request.host]
-        for one in json.loads(request.body)["episodes"]:
+        for one in request.call["episodes"]:
             through[one["rollout_id"]] = max(one["attempt"], through.get(one["rollout_id"], -1))
 
-    def check_freed(self, request: Request, hooks) -> None:
+    def check_freed(self, request: Request, probe: Probe) -> None:
         """Nothing is left of attempts that are retired, or that a restore has put another in place of."""
-        call = json.loads(request.body)
+        call = request.call
         through = {one["rollout_id"]: one["attempt"] for one in call.get("episodes", ())}
         through |= {one["rollout_id"]: one["becomes"] - 1 for one in call.get("scope", ())}
-        works = {one.episode for one in hooks.admission.works if one.episode is not None}
-        for numbers, what, found in (((16,), "keeps", episodes_in(hooks)), ((2, 7), "works at", works)):
+        for numbers, what, found in (((16,), "keeps", probe.episodes), ((2, 7), "works at", probe.at_work)):
             left = sorted(one for one in found if one.attempt <= through.get(one.rollout_id, -1))
             for number in numbers:
                 self._holds(number, not left, f"{request.host} {what} {left} after {request.kind}")

@@ -10,6 +10,7 @@ from attrs import evolve
 from fuzz.simulation.calls import Calls
 from fuzz.simulation.files import OWNER
 from fuzz.simulation.network import Network
+from fuzz.simulation.probe import Probe
 from triocollect.config.settings import ServersConfig
 from triocollect.deployment.plan import Address, Plan, plan_for, settings_of
 from triocollect.servers.agent import app as agent
@@ -50,15 +51,15 @@ class Process:
             settings_type, build_app = KINDS[kind]
             app = build_app(msgspec.json.decode(settings, type=settings_type), self._reach)
         self.app = app
+        self.probe = Probe(self._hooks) if app.user_middleware else None
         if name == UNCAPTURED:
-            self.hooks.mode = "restart_only"
+            self._hooks.mode = "restart_only"
         for middleware in app.user_middleware:
             middleware.kwargs["in_thread"] = inline
 
     @property
-    def hooks(self):
-        """Of a participant."""
-        return self.app.user_middleware[0].kwargs["hooks"] if self.app.user_middleware else None
+    def _hooks(self):
+        return self.app.user_middleware[0].kwargs["hooks"]
 
     async def run(self, task_status=trio.TASK_STATUS_IGNORED):
         """Until it dies, or whoever owns it ends."""
@@ -160,8 +161,8 @@ class Servers:
 
     @property
     def participants(self):
-        """What each that takes part keeps, by name."""
-        return {name: process.hooks for name, process in self.processes.items() if process.hooks is not None}
+        """A look into each that takes part, by name."""
+        return {name: process.probe for name, process in self.processes.items() if process.probe is not None}
 
 
 @functools.cache

@@ -74,7 +74,7 @@ class World:
 
     def lose_power(self) -> None:
         """The machine is off and on again."""
-        self.oracle.promised.loses_power()
+        self.oracle.loses_power()
         self.disk.lose_power(self.dice)
         self.boot()
 

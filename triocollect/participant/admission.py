@@ -185,6 +185,12 @@ class Admission:
         refused = self.refusal(episode, sender=sender)
         return self.enter(episode, why) if refused is None else refused
 
+    def end_work_for(self, episode: EpisodeId) -> None:
+        """Cancel what is under way for an episode that is over; without a wait and without a mark."""
+        for work in self.works:
+            if work.episode == episode:
+                work.retire()
+
     def blockers(self) -> list[Blocker]:
         """What still prevents a safe cut."""
         return [

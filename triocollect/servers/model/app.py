@@ -109,7 +109,7 @@ class ModelServer:
                 reply = await attended(request, self._admission, lambda: self._generate(call))
                 await self._admission.until_open()
                 work.busy(RECORDING)
-                reply = await self._recorded(call, reply)
+                reply = reply if work.retired else await self._recorded(call, reply)
                 work.busy(SENDING)
                 self.capture.calls.leave(call)  # there is nothing left of it to cut
                 await reply(scope, receive, send)

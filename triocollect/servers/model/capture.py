@@ -124,11 +124,13 @@ class Capture(Restoring[Record, None]):
     def end(self, episode: EpisodeId) -> None:
         """The episode makes no call any more, and nothing of it will be continued.
 
-        While closed that waits: a checkpoint may hold a boundary before this end.
+        While closed that waits: a checkpoint may hold a boundary before this end. A call of it that is under
+        way is one for nobody, whose caller's going was not noticed here: it stops.
         """
         if self.admission.closed:
             self._ended.add(episode)
             return
+        self.admission.end_work_for(episode)
         self.restored.pop(episode, None)
         self.filed.drop(episode.__eq__)
         self.account.note(Deleted((episode,)))
