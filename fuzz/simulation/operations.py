@@ -76,11 +76,11 @@ class Operations:
         self._holds(9, not over, f"{owner} writes {what} after the resume of operation {number}")
 
     def over(self, operation: int, participants: Mapping[str, Probe]) -> None:
-        """The run goes on: whoever is closed was asked to open."""
+        """The run goes on: whoever is closed, and no lease is over, was asked to open."""
         for name, probe in participants.items():
             asked = self._asked_to_open.get(_host_of(name), 0) >= operation
             told = f"{name} is closed after checkpoint {operation}, and nobody asked it to open"
-            self._holds(8, asked or not probe.is_closed, told)
+            self._holds(8, asked or not probe.is_held, told)
 
 
 def _raise(highest: dict[str, int], host: str, operation: int) -> None:

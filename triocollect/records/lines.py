@@ -1,6 +1,7 @@
 """The lines of a file that a crash may have left in any state, in bounded memory."""
 
 from collections.abc import Iterator
+from io import SEEK_END
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -8,6 +9,7 @@ import msgspec
 
 from triocollect.durable import open_file, unreadable
 
+_LEAST_BYTES: Final = 1 << 12
 _READ_BYTES: Final = 1 << 20
 MAX_LINE_BYTES: Final = (1 << 30) + (64 << 20)  # above the largest reply that can be asked for
 
@@ -36,12 +38,15 @@ class Lines:
         self.path: Final = path
         self.whole = self.size = 0
         self._max: Final = max_line_bytes
-        self._buffer = bytearray(_READ_BYTES)
+        self._buffer = bytearray()
 
     def __iter__(self) -> Iterator[Line]:
         """Raises StorageError where the file cannot be read."""
         try:
             with open_file(self.path) as file:
+                size = file.seek(0, SEEK_END)
+                file.seek(0)
+                self._buffer = bytearray(max(_LEAST_BYTES, min(size, _READ_BYTES)))  # most files are small
                 yield from self._lines(file.readinto)
         except FileNotFoundError:
             return
