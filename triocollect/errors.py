@@ -177,12 +177,14 @@ class StorageError(TriocollectError):
 class PeerError(TriocollectError):
     """A server that another server asked answered with an error, or not at all.
 
-    `passing`: asking again later may go better (no answer, or a status that says so).
+    `passing`: asking again later may go better (no answer, or a status that says so). `lost`: a process ended
+    with what it had of the work, and nobody knows how far it came.
     """
 
-    def __init__(self, message: str, *, passing: bool) -> None:
+    def __init__(self, message: str, *, passing: bool, lost: bool = False) -> None:
         super().__init__(message)
         self.passing: Final = passing
+        self.lost: Final = lost
 
 
 class TransportError(TriocollectError):

@@ -26,6 +26,7 @@ NAMES: Final = (
     "restore",
     "signals",
     "telemetry",
+    "workers",
 )
 ROUNDS: Final = 5
 

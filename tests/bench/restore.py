@@ -27,14 +27,15 @@ def measure_case(_case: str, plan: Plan) -> Result:
 
 def _round(crowd: Crowd) -> Figures:
     with scratch() as folder:
-        _life(folder, crowd)
-        return {"first_run_s": _life(folder, crowd)}
+        life(folder, crowd)
+        return {"first_run_s": life(folder, crowd)}
 
 
-def _life(folder: Path, crowd: Crowd) -> float:
-    """All rows are sent, then all are stopped. Seconds to the first."""
+def life(folder: Path, crowd: Crowd, workers: int = 1) -> float:
+    """All rows are sent, then all are stopped. Seconds to the first; so many workers of each server."""
     token = secrets.token_hex()
     serve = [*OURS, "serve", "--port", "0", "--checkpoint-dir", str(folder / "ckpt")]
+    serve += ["--workers", str(workers)]
     with talking(serve, tokens_per_s=0.1, token=token) as servers:
         assert servers.stdout is not None
         head = servers.stdout.readline().split()[-1]

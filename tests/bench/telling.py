@@ -57,15 +57,18 @@ def main(folder: Path, crowd: Crowd, *where: str) -> None:
     trio.run(collect)
 
 
-def from_words(where: Sequence[str]) -> dict[str, str | list[str]]:
+def from_words(where: Sequence[str]) -> dict[str, str | int | list[str]]:
     """The settings, and those of a server that no other names: `participant=KIND=URL`."""
     given = dict(setting.split("=", 1) for setting in where)
-    return {name: [value] if name == "participant" else value for name, value in given.items()}
+    return {name: _READ.get(name, str)(value) for name, value in given.items()}
 
 
 def command(folder: Path, crowd: Crowd, *where: str) -> list[str]:
     """How to start it."""
     return [*map(str, [PYTHON, "-m", "tests.bench.telling", folder, *crowd]), *where]
+
+
+_READ = {"participant": lambda value: [value], "workers": int}
 
 
 def _given() -> tuple[Path, Crowd, list[str]]:

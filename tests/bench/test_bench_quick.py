@@ -73,6 +73,20 @@ def test_a_bench_prints_one_json_line_per_case_and_nothing_else(name: str) -> No
 
 
 @pytest.mark.processes
+def test_the_bench_of_workers_has_figures_of_a_run_and_of_a_restore() -> None:
+    ran = bench("workers", "--quick")
+    assert ran.returncode == 0, ran.stderr
+    lines = {line["case"]: line for line in map(json.loads, ran.stdout.splitlines())}
+    assert list(lines) == ["1", "2", "4", "4to1", "1to4"]
+    assert all(list(line) == LINE for line in lines.values())
+    for case, line in lines.items():
+        figures = {"first_run_s"} if "to" in case else {"rows_per_s", "pause_s"}
+        assert set(line["ours"]) == figures
+        assert set(line["peer"]) == set(line["ratio"]) == figures - {"first_run_s"}
+        assert all(figure > 0 for figure in (*line["ours"].values(), *line["peer"].values()))
+
+
+@pytest.mark.processes
 def test_the_bench_of_signals_has_figures_of_its_own_in_every_case() -> None:
     ran = bench("signals", "--quick")
     assert ran.returncode == 0, ran.stderr

@@ -34,6 +34,7 @@ FLAGS = [
     "--participant",
     "--model",
     "--model-url",
+    "--workers",
     "--model-api-key-file",
     "--workers",
     "--resume",
@@ -184,8 +185,13 @@ def test_rows_of_a_server_of_ones_own_go_to_it_in_the_embedded_deployment(folder
         (["--peer", "agent=http://h:1"], "peer agent: a resources server cannot be called so here"),
         (
             ["--peer", "dice=http://h:1", "--head-server", "http://h:2"],
-            "joins the embedded deployment, which --head-server (command line) replaces",
+            "is part of the embedded deployment, which --head-server (command line) replaces",
         ),
+        (
+            ["--workers", "2", "--environment-url", "http://h:2"],
+            "--workers (command line): is part of the embedded deployment, which --environment-url",
+        ),
+        (["--workers", "0"], "--workers (command line): must be"),
     ],
 )
 def test_a_peer_that_cannot_join_is_refused(tokens, words, capsys):

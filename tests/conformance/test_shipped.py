@@ -27,7 +27,8 @@ def ports_of(head):
     return dict(re.findall(r"(?m)^(\w+):\n(?:  .*\n)*?      port: (\d+)", text))
 
 
-def test_each_kind_of_server_that_ships(tmp_path):
+@pytest.mark.parametrize("workers", ["1", "3"])
+def test_each_kind_of_server_that_ships(tmp_path, workers):
     environ = os.environ | {"TRIOCOLLECT_CONTROL_TOKEN": "a word that nobody guesses"}
     environ["TRIOCOLLECT_TOKENS_PER_S"] = "100"  # a /run is not over before a checkpoint can meet it
     root = tmp_path / "checkpoints"
@@ -51,6 +52,7 @@ def test_each_kind_of_server_that_ships(tmp_path):
             assert untried == NEEDS_RESTARTS, words
 
     serve = [*PROGRAM, "serve", "--port", "0", "--checkpoint-dir", str(root)]
+    serve += ["--workers", workers]
     with subprocess.Popen(serve, env=environ, stdout=subprocess.PIPE, text=True) as deployment:
         try:
             head = deployment.stdout.readline().split()[-1]

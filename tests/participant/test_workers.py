@@ -71,7 +71,7 @@ async def test_a_worker_that_is_not_there_is_a_blocker_by_name(tmp_path, autojum
         assert (await caller.ok("prepare", 1))["phase"] == "prepared"
 
 
-async def test_a_worker_that_is_lost_while_closed_blocks_until_the_opening_also_when_another_has_joined(
+async def test_a_worker_that_is_lost_while_closed_fails_the_checkpoint_and_nobody_waits_for_another(
     tmp_path, autojump_clock
 ):
     async with crowd(tmp_path, 2, in_thread=inline) as caller:
@@ -80,8 +80,12 @@ async def test_a_worker_that_is_lost_while_closed_blocks_until_the_opening_also_
         await caller.kill(2)
         await caller.start(2)
         assert await caller.refused("commit", 1, **commit(1, *EPISODES)) == "not_ready"
-        told = await caller.ok("prepare", 1, budget_ms=100)
-        assert told["report"]["blockers"] == [{"key": "worker 2", "why": "it was lost while closed"}]
+        blocker = {"key": "worker 2", "why": "it was lost while closed"}
+        assert (await caller.status())["report"]["blockers"] == [blocker]
+        start = anyio.current_time()
+        status, refusal = await caller.post("prepare", 1, budget_ms=100_000)
+        assert (status, refusal["detail"]) == (422, "worker 2: it was lost while closed")
+        assert (anyio.current_time(), await caller.phase()) == (start, "open")
         await caller.ok("resume", 1)
         told = await caller.ok("prepare", 2)
         assert told["phase"] == "prepared"

@@ -1,14 +1,18 @@
 """Several workers of each server: a run over them is preempted, loses one, and is equal to any other."""
 
+import contextlib
+import json
 import os
 import random
 import signal
+import subprocess
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from fuzz.oracle import judge, uninterrupted
-from tests.processes.commands import alive, descendants, until
+from tests.processes.commands import alive, descendants, triocollect, until
 from tests.processes.lives import PATIENCE_S, Lives
 
 pytestmark = pytest.mark.processes
@@ -26,21 +30,22 @@ def wholes(tmp_path_factory):
 
 def workers_of(run, server):
     """The process ids of a server's workers, by number."""
-    found = {}
-    for child in alive(descendants(run.pid)):
-        words = Path(f"/proc/{child}/cmdline").read_bytes().decode().split("\0")
-        if "--worker" in words and words[words.index("--name") + 1].startswith(f"{server} "):
-            found[int(words[words.index("--name") + 1].rpartition(" ")[2])] = child
-    return found
+    of_this = [(name, child) for child, name in named(run, "--worker") if name.startswith(f"{server} ")]
+    return {int(name.rpartition(" ")[2]): child for name, child in of_this}
 
 
 def coordinator_of(run, server):
     """The process id of what keeps a server's workers."""
+    return next(child for child, name in named(run, "--workers") if name == server)
+
+
+def named(run, flag):
+    """The processes below a run that were started with this flag, by the name that they show."""
     for child in alive(descendants(run.pid)):
-        words = Path(f"/proc/{child}/cmdline").read_bytes().decode().split("\0")
-        if "--workers" in words and words[words.index("--name") + 1] == server:
-            return child
-    raise AssertionError(server)
+        with contextlib.suppress(OSError):  # it is gone
+            words = Path(f"/proc/{child}/cmdline").read_bytes().decode().split("\0")
+            if flag in words:
+                yield child, words[words.index("--name") + 1]
 
 
 def killed(server, number):
@@ -72,7 +77,7 @@ def test_a_run_that_is_stopped_goes_on_with_any_other_number_of_workers(tmp_path
     assert judge(lives.seen, wholes) == []
 
 
-@pytest.mark.parametrize("server", ["environment"])
+@pytest.mark.parametrize("server", ["environment", "agent", "policy_model", "counter"])
 def test_rows_that_had_a_part_on_a_worker_that_was_killed_are_played_again_and_no_others(
     tmp_path, wholes, server
 ):
@@ -80,6 +85,65 @@ def test_rows_that_had_a_part_on_a_worker_that_was_killed_are_played_again_and_n
     life, words = lives.live(lives.after(12, killed(server, 2)), workers=2)
     assert life.code == 0, words
     assert {line.rollout_id for line in life.lines} == wholes.keys()
+    assert judge(lives.seen, wholes) == []
+
+
+@pytest.mark.parametrize("server", ["environment", "policy_model"])
+def test_a_worker_that_is_killed_in_a_checkpoint_costs_that_checkpoint_and_its_own_rows(
+    tmp_path, wholes, server
+):
+    lives = Lives(tmp_path, tokens_per_s=TOKENS_PER_S)
+
+    def act(run):
+        run.send_signal(signal.SIGUSR1)
+        killed(server, 1)(run)
+
+    life, words = lives.live(lives.after(12, act), workers=2)
+    assert life.code == 0, words
+    assert {line.rollout_id for line in life.lines} == wholes.keys()
+    assert judge(lives.seen, wholes) == []
+
+
+def test_a_worker_that_cannot_be_kept_alive_ends_its_server_which_says_why(tmp_path):
+    lives = Lives(tmp_path, tokens_per_s=TOKENS_PER_S)
+
+    def kill_again_and_again(run):
+        gone = set()
+        while run.poll() is None:
+            worker = workers_of(run, "agent").get(2)
+            if worker is not None and worker not in gone:
+                gone.add(worker)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGKILL)
+
+    life, words = lives.live(lives.after(4, kill_again_and_again), workers=2)
+    assert life.code == 1, words
+    assert "worker 2 was lost 5 times within 60 s, the last time killed by signal 9" in words
+
+
+def test_a_server_alone_ends_with_all_its_workers_when_it_is_told_to(tmp_path):
+    words = ("serve", "counter", "--workers", 3, "--checkpoint-dir", tmp_path / "ckpt")
+    token = {**os.environ, "TRIOCOLLECT_CONTROL_TOKEN": "nobody guesses it"}
+    with triocollect(*words, env=token, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        url = server.stdout.readline().split()[-1]
+        request = urllib.request.Request(
+            f"{url}/checkpoint/v1/capabilities", headers={"authorization": "Bearer nobody guesses it"}
+        )
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            assert json.loads(answer.read())["workers"] == 3
+        assert until(lambda: len(workers_of(server, "counter")) == 3)
+        workers = [*workers_of(server, "counter").values()]
+        server.terminate()
+        _, told = server.communicate(timeout=PATIENCE_S)
+    assert (server.returncode, told) == (0, "counter: told to end, and ended\n")
+    assert until(lambda: not alive(workers), PATIENCE_S)
+
+
+def test_the_scripted_worker_is_always_one_process(tmp_path):
+    with triocollect("serve", "inference", "--workers", 2, stderr=subprocess.PIPE, text=True) as server:
+        _, told = server.communicate(timeout=PATIENCE_S)
+    assert server.returncode == 2
+    assert "--workers: the inference server is always one process; leave it out" in told
 
 
 def test_a_coordinator_that_is_killed_takes_its_workers_with_it_and_ends_the_run(tmp_path):

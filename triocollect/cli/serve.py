@@ -140,8 +140,10 @@ def serve(  # noqa: PLR0913  # one parameter per flag is how the library reads t
         trio.run(serve_all, plan, lambda url: say.out(f"{served} {url}"), part.grace_s, say.err)
         say.err("told to end: every server has ended")
         return 0
-    plan = part.of(standing_plan(servers, host=host))
-    return _become(process_of(what), plan, wanted or 0, peers, part.grace_s)
+    plan, process = part.of(standing_plan(servers, host=host)), process_of(what)
+    if plan.workers != plan.workers_of(process):
+        raise UsageError(f"--workers: the {process.name} server is always one process; leave it out")
+    return _become(process, plan, wanted or 0, peers, part.grace_s)
 
 
 def process_of(what: str) -> Process:

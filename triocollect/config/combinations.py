@@ -57,9 +57,12 @@ def _peers(values: Values, trees: Mapping[Home, Tree]) -> Iterator[str]:
     names = [peer.name for peer in cast("kinds.Peers", values.get(home, ()))]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"{label}: {name} is given twice"
+    given = {label} if names else set()
+    if (workers := ("servers", "workers")) in trees:
+        given.add(_label(trees, workers))
     for other in (("servers", "head_server"), ("servers", "environment_url")):
-        if names and other in values:
-            yield f"{label}: joins the embedded deployment, which {_label(trees, other)} replaces"
+        for one in sorted(given if other in values else ()):
+            yield f"{one}: is part of the embedded deployment, which {_label(trees, other)} replaces"
 
 
 def _fan_out(values: Values, trees: Mapping[Home, Tree]) -> Iterator[str]:

@@ -14,6 +14,7 @@ import trio
 
 from triocollect.errors import PeerError, TransportError
 from triocollect.protocol.identity import CALL_ID
+from triocollect.protocol.refusals import Code, RefusalBody
 from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.cookies import given_back
 from triocollect.telemetry import carried
@@ -119,17 +120,28 @@ class Peer:
 async def lost(name: str, error: Exception) -> PeerError:
     """The error of a peer that did not answer, or not to the end; told after HOLD_S."""
     await trio.sleep(HOLD_S)
-    return _no_answer(name, error)
+    return _no_answer(name, error, lost=True)
 
 
-def _no_answer(name: str, error: Exception) -> PeerError:
-    return PeerError(f"{name} did not answer: {str(error) or type(error).__name__}", passing=True)
+def _no_answer(name: str, error: Exception, *, lost: bool = False) -> PeerError:
+    said = str(error) or type(error).__name__
+    return PeerError(f"{name} did not answer: {said}", passing=True, lost=lost)
 
 
 def answered_badly(name: str, path: str, reply: PeerReply) -> PeerError:
     """The error of a peer that answered with an error, in its own words."""
     passing = reply.status >= httpx.codes.INTERNAL_SERVER_ERROR or reply.status in PASSING_STATUSES
-    return PeerError(f"{name} answered {reply.status} to {path}: {told(reply.body)}", passing=passing)
+    lost = reply.status == httpx.codes.SERVICE_UNAVAILABLE and _says_lost(reply.body)
+    message = f"{name} answered {reply.status} to {path}: {told(reply.body)}"
+    return PeerError(message, passing=passing, lost=lost)
+
+
+def _says_lost(body: bytes) -> bool:
+    """Whether a process behind the peer's port is gone."""
+    try:
+        return msgspec.json.decode(body, type=RefusalBody).error.code == Code.COORDINATOR_UNAVAILABLE
+    except NOT_JSON:
+        return False
 
 
 async def _whole(name: str, response: httpx.Response) -> bytes:

@@ -83,7 +83,7 @@ class Row:
                     nursery.start_soon(serve_passed, router, listener)
         finally:
             for other in others.values():
-                other.close()
+                await other.close()
 
     def client(self, number):
         return httpx.AsyncClient(

@@ -14,42 +14,14 @@ from triocollect.participant.hooks import Hooks, Later, R, episode_of
 from triocollect.participant.operations import Refuse
 from triocollect.participant.workers import frames
 from triocollect.participant.workers.crew import Crew, named
-from triocollect.participant.workers.link import GONE, Link, Outbox
+from triocollect.participant.workers.link import GONE, Link
+from triocollect.participant.workers.orders import Asked, Slot, well
 from triocollect.participant.workers.owner import owner_of
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import Kind, Mode, PrepareReport, RestoredEpisode
 from triocollect.protocol.refusals import Code
 
 JOIN_S: Final = 60.0  # that an install waits for a worker that has not joined yet
-
-
-@final
-class _Asked:
-    """An order that was given; `done` stays None where the worker was lost before it answered."""
-
-    def __init__(self) -> None:
-        self.over: Final = anyio.Event()
-        self.done: frames.Done | None = None
-
-
-@final
-class _Slot:
-    """What goes to one worker, and the orders that it has not answered."""
-
-    def __init__(self) -> None:
-        self.outbox: Final = Outbox()
-        self.asked: Final[dict[int, _Asked]] = {}
-
-    def answered(self, done: frames.Done) -> None:
-        """Wake whoever waits for it."""
-        asked = self.asked.pop(done.number)
-        asked.done = done
-        asked.over.set()
-
-    def gone(self) -> None:
-        """Nobody answers any more."""
-        for asked in self.asked.values():
-            asked.over.set()
 
 
 @final
@@ -68,14 +40,14 @@ class Coordinator(Generic[R]):
         self.workers = workers
         self.crew: Final = Crew(workers)
         self._admission: Final = admission
-        self._slots: Final[dict[int, _Slot]] = {}
+        self._slots: Final[dict[int, Slot]] = {}
         self._orders = 0
         self._kept: tuple[str, ...] = ()
         self._changed = anyio.Event()
 
     async def serve(self, worker: int, link: Link) -> None:
         """A worker is there: hear it and tell it what to do, until its link ends."""
-        slot = self._slots[worker] = _Slot()
+        slot = self._slots[worker] = Slot()
         self.crew.joined(worker)
         welcome = frames.Welcome(self._admission.marks.highest(), self.crew.lost_on(worker))
         slot.outbox.put(lambda: frames.encode(welcome))
@@ -124,8 +96,14 @@ class Coordinator(Generic[R]):
         return self.crew.report()
 
     async def settle(self) -> None:
-        """Wait for a change of any worker."""
-        await self._changed.wait()
+        """Wait for a change of any worker.
+
+        Raises StateError for a blocker that no waiting removes: one that was lost while closed.
+        """
+        if not self.crew.torn:
+            await self._changed.wait()
+        if self.crew.torn:
+            raise StateError("; ".join(f"{one.key}: {one.why}" for one in self.crew.report().blockers[:1]))
 
     def export(self, scope: frozenset[EpisodeId]) -> Later[R]:
         """Ask each worker for what it holds: it says whether it still stands where it was reported to be."""
@@ -154,7 +132,7 @@ class Coordinator(Generic[R]):
             ours = tuple(lines[worker]), tuple(scope[worker])
             return frames.Install(number=number, records=ours[0], becomes=ours[1])
 
-        answers = _well(await self._all(order))
+        answers = well(await self._all(order))
         if (gap := self.crew.gap()) is not None:
             raise StateError(f"{named(gap)} was lost, or is not there")
         return [one for done in answers.values() for one in done.installed]
@@ -211,7 +189,7 @@ class Coordinator(Generic[R]):
             not_ready.append(f"{named(gap)} is not as it was at the close")
         if not_ready:
             return Refuse(Code.NOT_READY, "; ".join(filter(None, not_ready)))
-        done = _well(answers).values()
+        done = well(answers).values()
         self._kept = tuple(key for one in done for key in one.kept)
         lines = (line for one in done for line in one.records)
         return [msgspec.json.decode(line, type=self.record_type) for line in lines]
@@ -219,7 +197,7 @@ class Coordinator(Generic[R]):
     async def _all_well(self, order: Callable[[int, int], frames.Order]) -> None:
         """Give everybody who is there an order. Raises StateError where one could not carry it out."""
         answers = await self._all(order)
-        _well({worker: done for worker, done in answers.items() if done is not None})
+        well({worker: done for worker, done in answers.items() if done is not None})
 
     async def _all(self, order: Callable[[int, int], frames.Order]) -> dict[int, frames.Done | None]:
         """`order` of (number, worker) to everybody who is there; the answers, None from one that was lost."""
@@ -229,9 +207,9 @@ class Coordinator(Generic[R]):
             await one.over.wait()
         return {worker: one.done for worker, one in asked.items()}
 
-    def _ask(self, slot: _Slot, worker: int, order: Callable[[int, int], frames.Order]) -> _Asked:
+    def _ask(self, slot: Slot, worker: int, order: Callable[[int, int], frames.Order]) -> Asked:
         self._orders += 1
-        asked = slot.asked[self._orders] = _Asked()
+        asked = slot.asked[self._orders] = Asked()
         given = order(self._orders, worker)
         slot.outbox.put(lambda: frames.encode(given))
         return asked
@@ -261,13 +239,13 @@ class Coordinator(Generic[R]):
         self._changed.set()
         self._changed = anyio.Event()
 
-    async def _send(self, slot: _Slot, link: Link) -> None:
+    async def _send(self, slot: Slot, link: Link) -> None:
         try:
             await slot.outbox.run(link)
         except GONE:
             return  # whoever hears it says so
 
-    async def _hear(self, worker: int, slot: _Slot, link: Link) -> None:
+    async def _hear(self, worker: int, slot: Slot, link: Link) -> None:
         while True:
             try:
                 said = frames.from_worker(await link.receive())
@@ -285,15 +263,3 @@ class Coordinator(Generic[R]):
                 case frames.Done():
                     slot.answered(said)
             self._change()
-
-
-def _well(answers: Mapping[int, frames.Done | None]) -> dict[int, frames.Done]:
-    """The answers. Raises StateError for the first that is not there or says what went wrong."""
-    well = {}
-    for worker, done in answers.items():
-        if done is None:
-            raise StateError(f"{named(worker)} was lost")
-        if done.fault is not None:
-            raise StateError(f"{named(worker)}: {done.fault}")
-        well[worker] = done
-    return well

@@ -154,7 +154,12 @@ class AgentServer:
 
     async def _run(self, session: Session, work: Work) -> Response:
         around = self._agents[session.agent]
-        session = await run_session(session, around, work, self.sessions)
+        try:
+            session = await run_session(session, around, work, self.sessions)
+        except PeerError as error:
+            if not error.lost:
+                raise
+            return refusal(Code.COORDINATOR_UNAVAILABLE, str(error))
         last = next_step(session, around.max_steps)
         assert isinstance(last, Finished)
         response = Response(last.response, media_type="application/json")

@@ -141,6 +141,8 @@ def build_app(settings: EnvironmentSettings, connect: Connect = network) -> Star
 
 
 def _failed(asked: RunRequest, end: Broken) -> Response:
+    if end.lost:
+        return refusal(Code.COORDINATOR_UNAVAILABLE, end.reason)  # no reply: the row is played again
     if asked.task_id is UNSET:
         return broken(end.reason)
     reason = end.reason if len(end.reason) <= MAX_REASON else end.reason[: MAX_REASON - 1] + "…"

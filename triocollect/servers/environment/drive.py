@@ -13,11 +13,15 @@ from triocollect.servers.environment.run_requests import Stage
 
 
 class Broken(msgspec.Struct, frozen=True):
-    """An episode that ended without a record: in which stage, why, and whether another try may go better."""
+    """An episode that ended without a record: in which stage, why, and whether another try may go better.
+
+    `lost`: a process that had a part of it is gone, so that nothing can be said of how it went.
+    """
 
     stage: Stage
     reason: str
     passing: bool
+    lost: bool = False
 
 
 async def drive(
@@ -37,7 +41,7 @@ async def drive(
                 after = await _run(step, episode, around, work)
             except PeerError as error:
                 await work.boundary(step.name)
-                return Broken(step.stage, f"{step.name}: {error}", error.passing)
+                return Broken(step.stage, f"{step.name}: {error}", error.passing, error.lost)
             episode = replace(after, step=episode.step + 1)
             at_boundary(episode)
             await work.boundary(f"after {step.name}")

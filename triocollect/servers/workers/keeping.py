@@ -13,7 +13,7 @@ import trio
 from attrs import frozen
 from msgspec import Raw
 
-from triocollect.errors import DeploymentError
+from triocollect.errors import DeploymentError, reason_of
 from triocollect.participant import Admission, ControlPlane, Hooks
 from triocollect.participant.asgi import Message, Receive, Scope, Send
 from triocollect.participant.attendance import Attendance
@@ -29,9 +29,9 @@ from triocollect.protocol.handed_down import (
 from triocollect.servers.observed import Observed, flush_s
 from triocollect.servers.serve import GRACE_S, Ending
 from triocollect.servers.taking_part import CheckpointSettings
+from triocollect.servers.workers.framed import SocketLink
 from triocollect.servers.workers.passing import serve_passed
 from triocollect.servers.workers.places import COORDINATOR, Place, listen_in, private_folder
-from triocollect.servers.workers.wires import SocketLink
 
 MOST_LOSSES: Final = 5  # of one worker within LOSSES_WITHIN_S: then it cannot be kept going
 LOSSES_WITHIN_S: Final = 60.0
@@ -78,18 +78,21 @@ class Keeper(Generic[R]):
 
         Raises DeploymentError where a worker cannot be kept going.
         """
-        with private_folder() as folder:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._coordinator.keep_lease)
-                if self._checkpoint is not None:
-                    await nursery.start(self._answer, folder, self._checkpoint)
-                async with trio.open_nursery() as workers:
-                    for number in range(1, self._crewed.workers + 1):
-                        workers.start_soon(self._keep, folder, number)
-                    await until()
-                    self._leaving.set()
-                    workers.cancel_scope.deadline = trio.current_time() + grace_s
-                nursery.cancel_scope.cancel()
+        try:
+            with private_folder() as folder:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._coordinator.keep_lease)
+                    if self._checkpoint is not None:
+                        await nursery.start(self._answer, folder, self._checkpoint)
+                    async with trio.open_nursery() as workers:
+                        for number in range(1, self._crewed.workers + 1):
+                            workers.start_soon(self._keep, folder, number)
+                        await until()
+                        self._leaving.set()
+                        workers.cancel_scope.deadline = trio.current_time() + grace_s
+                    nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise reason_of(group) from group
 
     # -- control calls --------------------------------------------------------------------------------------
 
@@ -142,16 +145,19 @@ class Keeper(Generic[R]):
     async def _live(self, folder: str, number: int, passed: socket.socket) -> int | None:
         """One worker from its start to its end; how it ended."""
         ours, theirs = socket.socketpair()
-        async with trio.SocketStream(trio.socket.from_stdlib_socket(ours)) as stream:
+        link = SocketLink(trio.SocketStream(trio.socket.from_stdlib_socket(ours)))
+        worker: trio.Process | None = None
+        try:
             with theirs:
                 worker = await self._started(folder, number, theirs, passed)
-            try:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._let_leave, worker)
-                    await self._coordinator.serve(number, SocketLink(stream))
-                    nursery.cancel_scope.cancel()
-            finally:
-                await _end(worker, stream)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._let_leave, worker)
+                await self._coordinator.serve(number, link)
+                nursery.cancel_scope.cancel()
+        finally:
+            await link.close()
+            if worker is not None:
+                await _end(worker)
         return worker.returncode
 
     async def _started(
@@ -201,11 +207,10 @@ async def _write(worker: trio.Process, lines: bytes) -> None:
         return  # it is dead, which is told by its exit
 
 
-async def _end(worker: trio.Process, link: trio.SocketStream) -> None:
-    """Let go of the link, and kill a worker that stays."""
+async def _end(worker: trio.Process) -> None:
+    """Kill a worker that stays when its link has ended."""
     assert worker.stdin is not None
     with trio.CancelScope(shield=True):  # bounded twice below
-        await link.aclose()
         with trio.move_on_after(END_GRACE_S + flush_s()):
             await worker.wait()
         if worker.returncode is None:

@@ -12,7 +12,7 @@ import trio
 
 from triocollect.errors import PeerError
 from triocollect.participant.asgi import App, Message, Scope
-from triocollect.servers.workers.wires import Wire
+from triocollect.servers.workers.framed import Framed
 
 _log: Final = logging.getLogger("triocollect.servers")
 
@@ -58,66 +58,68 @@ class Passer:
     def __init__(self, name: str, path: str) -> None:
         self._name: Final = name
         self._path: Final = path
-        self._idle: Final[list[Wire]] = []
+        self._idle: Final[list[Framed]] = []
 
     async def ask(self, request: Passed, body: bytes) -> tuple[Answered, bytes]:
         """Pass it on and wait for the answer. Raises PeerError where it may have been taken and none came."""
-        wire = await self._sent(_encode(request), body)
+        way = await self._sent(_encode(request), body)
         whole = False
         try:
-            head, answer = await wire.read(), await wire.read()
+            head, answer = await way.read(), await way.read()
             whole = head is not None and answer is not None
         finally:
             if whole:
-                self._idle.append(wire)
+                self._idle.append(way)
             else:
-                wire.stream.socket.close()
+                await way.close()
         if head is None or answer is None:
             raise self._lost()
         return _answered(head), answer
 
-    async def _sent(self, head: bytes, body: bytes) -> Wire:
+    async def _sent(self, head: bytes, body: bytes) -> Framed:
         """A connection on which all of the request went; one that breaks before has carried none."""
         while True:
             reused = bool(self._idle)
-            wire = self._idle.pop() if reused else await self._connected()
+            way = self._idle.pop() if reused else await self._connected()
             sent = False
             try:
-                await wire.write(head, body)
+                await way.write(head, body)
                 sent = True
-            except trio.BrokenResourceError:
+            except OSError:
                 if not reused:
                     raise self._lost() from None
             finally:
                 if not sent:
-                    wire.stream.socket.close()
+                    await way.close()
             if sent:
-                return wire
+                return way
 
-    async def _connected(self) -> Wire:
+    async def _connected(self) -> Framed:
         try:
-            return Wire(await trio.open_unix_socket(self._path))
+            return Framed(await trio.open_unix_socket(self._path))
         except OSError:
             raise self._lost() from None
 
-    def _lost(self) -> PeerError:
-        return PeerError(f"{self._name} ended before it had answered", passing=True)
-
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close what is kept."""
         while self._idle:
-            self._idle.pop().stream.socket.close()
+            await self._idle.pop().close()
+
+    def _lost(self) -> PeerError:
+        return PeerError(f"{self._name} ended before it had answered", passing=True)
 
 
 async def serve_passed(app: App, listener: trio.SocketListener) -> None:
     """Answer what is passed on here, until cancelled."""
 
     async def serve(stream: trio.SocketStream) -> None:
-        async with stream:
-            wire = Wire(stream)
-            while (head := await wire.read()) is not None and (body := await wire.read()) is not None:
-                if not await _Exchange(wire, _passed(head), body).run(app):
+        way = Framed(stream)
+        try:
+            while (head := await way.read()) is not None and (body := await way.read()) is not None:
+                if not await _Exchange(way, _passed(head), body).run(app):
                     return
+        finally:
+            await way.close()
 
     await trio.serve_listeners(serve, [listener])
 
@@ -126,29 +128,21 @@ async def serve_passed(app: App, listener: trio.SocketListener) -> None:
 class _Exchange:
     """One request that was passed on here."""
 
-    def __init__(self, wire: Wire, request: Passed, body: bytes) -> None:
-        self._wire: Final = wire
+    def __init__(self, way: Framed, request: Passed, body: bytes) -> None:
+        self._way: Final = way
         self._request: Final = request
         self._body: bytes | None = body
-        self._gone: Final = trio.Event()
         self._start: Message = {}
         self._answer: Final = bytearray()
         self._sent = False
 
     async def run(self, app: App) -> bool:
         """Let the application answer; whether the connection can carry another request."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._watch)
-            try:
-                await app(self._scope(), self._receive, self._send)
-            except Exception as error:  # noqa: BLE001  # one request's fault must not end the others'
-                _log.error("%s: %s", type(error).__name__, error)
-            nursery.cancel_scope.cancel()
+        try:
+            await app(self._scope(), self._receive, self._send)
+        except Exception as error:  # noqa: BLE001  # one request's fault must not end the others'
+            _log.error("%s: %s", type(error).__name__, error)
         return self._sent
-
-    async def _watch(self) -> None:
-        if await self._wire.ended():
-            self._gone.set()
 
     def _scope(self) -> Scope:
         request = self._request
@@ -171,7 +165,8 @@ class _Exchange:
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
-        await self._gone.wait()
+        if not await self._way.ended():  # its next request, as the answer to this one is there
+            await trio.sleep_forever()
         return {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
@@ -183,7 +178,7 @@ class _Exchange:
             return
         head = Answered(cast("int", self._start["status"]), text_of(self._start.get("headers", ())))
         try:
-            await self._wire.write(_encode(head), bytes(self._answer))
+            await self._way.write(_encode(head), bytes(self._answer))
             self._sent = True
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
+        except OSError:
             return  # the caller is gone

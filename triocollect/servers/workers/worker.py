@@ -13,11 +13,11 @@ from triocollect.participant.workers import Member
 from triocollect.protocol.manifests import Record
 from triocollect.servers.observed import flush_s
 from triocollect.servers.serve import LAST_RESORT_S, STDIN, serve_app
+from triocollect.servers.workers.framed import SocketLink
 from triocollect.servers.workers.passing import Passer, serve_passed
 from triocollect.servers.workers.places import COORDINATOR, Place, remove, socket_in
 from triocollect.servers.workers.routing import Router
 from triocollect.servers.workers.whose import whose
-from triocollect.servers.workers.wires import SocketLink
 
 _READ: Final = 1024
 
@@ -45,7 +45,7 @@ async def _serve(kind: str, app: Starlette, fd: int, place: Place) -> None:
         await serve_app(router, f"fd://{fd}", _told_to_leave)
         nursery.cancel_scope.cancel()
     for each in (*others.values(), coordinator):
-        each.close()
+        await each.close()
 
 
 def _inherited(fd: int) -> trio.SocketStream:
