@@ -81,7 +81,8 @@ SETTINGS: Final = (
     Setting("model", str, ("servers", "model"), "Name of the policy model.",
             SERVERS, gym=("policy_model_name",), metavar="NAME"),
     Setting("model_url", kinds.Url, ("servers", "model_url"),
-            "OpenAI-compatible server for the embedded deployment [default: a scripted model].",
+            "OpenAI-compatible server for the embedded deployment: vLLM, SGLang, llama.cpp's or another "
+            "[default: a scripted model].",
             SERVERS, gym=("policy_base_url",), metavar="URL"),
     Setting("model_api_key_file", Path, ("servers", "model_api_key_file"),
             "File that holds the key for --model-url.", SERVERS, metavar="FILE"),

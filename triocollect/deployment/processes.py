@@ -1,6 +1,7 @@
 """The processes of an embedded deployment: sockets handed down, a lifeline each, no orphan."""
 
 import contextlib
+import logging
 import socket
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from triocollect.protocol.handed_down import (
     IGNORING_SIGNALS,
     KILL_GRACE_S,
     MODULE,
+    NOTE,
     how_it_ended,
 )
 from triocollect.telemetry.recorder import LAST_WORDS_S
@@ -27,6 +29,8 @@ from triocollect.telemetry.recorder import LAST_WORDS_S
 START_TIMEOUT_S: Final = 120.0  # a machine may be busy; a server that dies is told at once
 TOLD_LINES: Final = 12  # of a dead server's last words
 TOLD_BYTES: Final = 4096  # of each of them
+
+_log: Final = logging.getLogger(__name__)
 
 
 async def deploy(
@@ -135,12 +139,15 @@ async def _tell(child: trio.Process, line: bytes) -> None:
 
 
 async def _overhear(child: trio.Process, words: deque[bytes]) -> None:
-    """Keep the last lines of what a server says on its standard error."""
+    """Keep the last lines of what a server says on its standard error, and pass its notes on."""
     assert child.stderr is not None
     rest = b""
     async for data in child.stderr:
         *lines, rest = (line[:TOLD_BYTES] for line in (rest + data).split(b"\n"))
         words.extend(lines)
+        for line in lines:
+            if NOTE in (text := line.decode(errors="replace")):
+                _log.warning("%s", text.replace(NOTE, "", 1))  # the least that shows by itself
     if rest:
         words.append(rest)
 

@@ -11,6 +11,7 @@ KILL_GRACE_S: Final = 1.0  # from the kill to its effect
 
 # The shell is there for a child's first moments: signals that are ignored when Python starts stay ignored.
 IGNORING_SIGNALS: Final = ("/bin/sh", "-c", "trap '' HUP INT TERM USR1; exec \"$@\"", "sh")
+NOTE: Final = "note: "  # in a line on a server's standard error, which its owner passes on to people
 TOLD_AFTER_S: Final = 1.0  # of waiting for a collector: who leaves at once says nothing
 
 

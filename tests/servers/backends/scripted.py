@@ -41,6 +41,7 @@ class Scripted(httpx.AsyncBaseTransport):
     def __init__(self, *, lacks=(), refuses=None):
         self.lacks, self.refuses = lacks, refuses
         self.hold_at, self.hold_last, self.broken_after = None, False, None
+        self.pace_s = 0.0  # for each token
         self.asked = []
 
     def paths(self):
@@ -105,6 +106,7 @@ class Scripted(httpx.AsyncBaseTransport):
         yield self.event(first)
         made = 0
         for step in self.steps(body, ids):
+            await trio.sleep(self.pace_s)
             if self.hold_at is not None and step.tokens > self.hold_at:
                 await trio.sleep_forever()
             if self.broken_after is not None and step.tokens > self.broken_after[0]:

@@ -68,7 +68,7 @@ async def test_one_line_says_what_was_found(tmp_path, caplog, server, found):
     await backend.known.start()
     again = f"{AGAIN}, as cuts are off" if cuts == "off" else AGAIN
     goes_on = again if means is None else f"a cut call goes on by {means}"
-    assert caplog.messages == [f"the backend serves {who}; {asked}; {goes_on}"]
+    assert caplog.messages == [f"note: the backend serves {who}; {asked}; {goes_on}"]
     probed = len(server.asked)
     await backend.known.found()
     assert len(server.asked) == probed

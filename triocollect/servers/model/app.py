@@ -219,7 +219,7 @@ def build_app(
             if server.capture.cuts is not None:
                 server.capture.cuts.tasks = tasks
             if settings.backend:
-                await known.start()
+                tasks.start_soon(known.start)
             yield
             tasks.cancel_scope.cancel()
         await worker.aclose()

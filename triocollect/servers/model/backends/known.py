@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from triocollect.config.settings import CutsMode
 from triocollect.errors import PeerError
+from triocollect.protocol.handed_down import NOTE
 from triocollect.protocol.values import JsonObject
 from triocollect.servers.model.backends.asking import ChatRequest
 from triocollect.servers.model.backends.generated import Generated, Prefix
@@ -20,7 +21,7 @@ from triocollect.servers.model.backends.streams import chat
 from triocollect.servers.model.backends.ways import Means, decide, in_words
 from triocollect.servers.peers import Peer
 
-START_S: Final = 10.0  # that a start waits for a backend; a busy one is asked again by the first call
+START_S: Final = 120.0  # that a backend may take to come up before only calls ask for it
 AGAIN_S: Final = 0.5
 _TOKENS: Final = 12  # of the answer that is generated whole and in two parts
 _HALF: Final = 5
@@ -45,7 +46,7 @@ class Known:
         self.line: Line | None = None
 
     async def start(self) -> None:
-        """Ask it now, for a while; whatever comes of it, the server can start."""
+        """Ask it from the start of the server on, beside everything else, until it answers or for a while."""
         why = f"{self._peer.name} is slow"
         with trio.move_on_after(START_S):
             while True:
@@ -56,14 +57,16 @@ class Known:
                     await trio.sleep(AGAIN_S)
                 else:
                     return
-        _log.info("%s; it is asked what it can at the first call", why)
+        _log.info(NOTE + "%s; it is asked what it can at the first call", why)
 
     async def found(self) -> Line:
         """How it is reached, and by which ways. Raises PeerError where it cannot be asked."""
         async with self._one_at_a_time:
             if self.line is None:
                 self.line = await self._find()
-                _log.info("%s %s", self._peer.name, in_words(self.line.seen, self.line.ways, self._cuts))
+                _log.info(
+                    NOTE + "%s %s", self._peer.name, in_words(self.line.seen, self.line.ways, self._cuts)
+                )
         return self.line
 
     async def _find(self) -> Line:
