@@ -1,5 +1,9 @@
 """Which rows in flight a checkpoint holds, which it leaves out, and for whom it waits."""
 
+import itertools
+import re
+from pathlib import Path
+
 import trio
 from msgspec import UNSET
 
@@ -7,6 +11,7 @@ from tests.checkpoint.world import world
 from triocollect.checkpoint.orders import Published
 from triocollect.protocol.ids import EpisodeId, RowKey
 
+README = Path(__file__).parents[2] / "README.md"
 ZERO, ONE = EpisodeId("0-0"), EpisodeId("1-0")
 
 
@@ -110,3 +115,22 @@ async def test_restored_rows_that_were_not_sent_are_continued_at_the_attempt_the
         here.air.ledger.restore([(RowKey(5, 0), restored)])
         here.servers["environment"].held[restored] = 7
         assert (await here.take()).continued == (restored,)
+
+
+async def test_participants_are_asked_in_the_order_that_the_readme_draws(tmp_path, autojump_clock):
+    drawn = README.read_text().partition("<!-- checkpoint -->")[2].partition("<!-- /checkpoint -->")[0]
+    names = dict(re.findall(r"participant (\w) as (\w+)", drawn))
+    told = [f"{names[whom]} {what}" for whom, what in re.findall(r"C->>(\w): (\w+)", drawn)]
+    async with world(tmp_path) as here:
+        here.fly(0)
+        here.network.heard.clear()
+        await here.take()
+        assert in_turns(here.network.heard) == in_turns(told)
+
+
+def in_turns(heard):
+    """One after another where the order counts; commits, and the last question, go to all at once."""
+    return [
+        frozenset(turn) if verb in {"commit", "status"} else tuple(turn)
+        for verb, turn in itertools.groupby(heard, key=lambda call: call.partition(" ")[2])
+    ]
