@@ -248,6 +248,10 @@ def test_no_answer_to_a_control_call_that_is_a_lie_tears_anything(how):
 
 
 ONCE_BROKEN = {
+    "what a worker of three kept of a rollout that another one of two goes on with": (
+        '{"rows":1,"tokens_per_s":10.0,"lives":[{"signals":[[[8,"answers"],"TERM"]],"workers":{"policy_model":3}'
+        '}],"changes":1,"dice":63911,"workers":{"policy_model":2}}'
+    ),
     "a model that worked on for an episode that was over": (
         '{"rows":2,"tokens_per_s":null,"lives":[{"faults":[["peer",15,"unnoticed"],["peer",16,"late"]]}],'
         '"standing":true,"changes":1,"dice":10229}'

@@ -21,7 +21,7 @@ class Calls(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         await trio.lowlevel.checkpoint()
-        there = None if self._is_dead() else self._network.hosts.get(request.url.host)
+        there = None if self._is_dead() else await self._network.reach(request.url.host)
         if there is None:
             raise httpx.ConnectError(f"{request.url.host}: connection refused", request=request)
         headers = tuple((name.lower(), value) for name, value in request.headers.raw)

@@ -25,7 +25,7 @@ class Cuts:
     _over: frozenset[Episode] = frozenset()  # answered when everybody was prepared
     _landed: set[Episode] = field(factory=set)  # since it began
     _ended: frozenset[Episode] = frozenset()  # of these, when everybody was asked whether the cut held
-    _committed: dict[str, object] = field(factory=dict)  # the process that did, by name
+    _committed: dict[str, tuple] = field(factory=dict)  # the processes that did, by name
     _opened: list[str] = field(factory=list)  # which of them were open, or gone, when the last one did
 
     def begins(self) -> None:
@@ -53,14 +53,14 @@ class Cuts:
         elif request.kind == "commit":
             name = request.host.replace("-", "_")
             if name not in self._committed:
-                self._committed[name] = processes[name]
+                self._committed[name] = processes[name].parts
                 self._opened = [one for one in self._committed if not self._stands(one, processes)]
         elif request.kind == "status":
             self._ended = frozenset(self._landed)
 
     def _stands(self, name: str, processes: dict) -> bool:
         process = processes[name]
-        return process is self._committed[name] and process.probe.is_held
+        return process.parts == self._committed[name] and process.probe.is_held
 
     def publishes(self, *, calm: bool) -> None:
         """LATEST has moved. `calm`: nothing has broken in this life."""

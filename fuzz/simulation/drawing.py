@@ -10,6 +10,7 @@ import msgspec
 
 from fuzz.simulation.course import Course
 from fuzz.simulation.story import (
+    CREWED,
     DAMAGED,
     SERVERS,
     Break,
@@ -37,6 +38,8 @@ _ONLY_RUNS: Final[tuple[How, ...]] = ("stray", "fails", "unwritten")
 _ONLY_CONTROLS: Final[tuple[How, ...]] = ("twice", "nonsense", "another's")
 _MIDDLES: Final = {"USR1": 4, "ASK": 1, "RIVAL": 2, "gentle": 8, "rough": 6, "leap": 1}
 _IN_A_CHECKPOINT: Final = {"control": 6, "disk": 3, "fall": 2, "break": 1}
+_AMONG_WORKERS: Final = {"worker": 8}
+_CREWED: Final = 0.1  # of the stories: most servers are one process
 _CUTS: Final = {"TERM": 3, "INT": 2, "death": 8}  # which leave rows to another life
 _SURVIVED: Final = {"USR1": 3, "RIVAL": 2, "gentle": 6, "leap": 1}
 _ENDS: Final = {**_CUTS, **_SURVIVED, "fall": 3, "break": 2, "rough": 3, "control": 2, "disk": 2}
@@ -67,14 +70,19 @@ def drawn(dice: random.Random) -> Story:
         changes=dice.choices((1, 2), (7, 1))[0],
         dice=dice.randrange(1 << 16),
     )
+    crewed = dice.random() < _CREWED
+    if crewed:
+        story = _change(story, workers=_workers(dice), link_ms=dice.choices((0, 5, 100), (5, 2, 1))[0])
     troubles = dice.choices((LEAST + 1, LEAST + 2, LEAST + 3), (20, 3, 1))[0]  # a few come too late
     lives, kept = list[Life](), 0
     while troubles > 0:
         many = troubles if dice.random() < 0.9 else dice.randint(1, troubles)
         life = _conditions(dice, story, is_later=bool(lives))
+        if crewed and dice.random() < 0.4:
+            life = _change(life, workers=_workers(dice))
         course = Course(dice, story, life.limit or story.rows, 0 if life.fresh else kept)
         for _ in range(many - 1):
-            life = _with(_one_of(_middles(course), dice), life, course)
+            life = _with(_one_of(_middles(life, course), dice), life, course)
         lives.append(_with(_one_of(_ENDS if many == troubles else _CUTS, dice), life, course))
         troubles, kept = troubles - lives[-1].planned, course.kept
     return _change(story, lives=tuple(lives))
@@ -92,9 +100,17 @@ def _conditions(dice: random.Random, story: Story, *, is_later: bool) -> Life:
     )
 
 
-def _middles(course: Course) -> dict[str, int]:
+def _workers(dice: random.Random) -> dict[str, int]:
+    """How many the servers of a life have; sometimes none has more than one."""
+    many = {name: dice.choice((1, 2, 2, 3)) for name in CREWED}
+    return {} if dice.random() < 0.2 else {name: one for name, one in many.items() if one > 1}
+
+
+def _middles(life: Life, course: Course) -> dict[str, int]:
     """What a life survives that has come so far."""
     kinds = _MIDDLES if course.rows > 1 else {kind: one for kind, one in _MIDDLES.items() if kind != "rough"}
+    if life.workers_in(course.story):
+        kinds = {**kinds, **_AMONG_WORKERS}
     return {**kinds, **_IN_A_CHECKPOINT} if course.checkpoints else kinds
 
 
@@ -113,6 +129,12 @@ def _with(kind: str, life: Life, course: Course) -> Life:
             more = {"disk": (*life.disk, Trouble(nth, many, dice.choice(("EIO", "ENOSPC"))))}
         case "fall":
             more = {"falls": (*life.falls, Fall(course.moment(), dice.choice(SERVERS)))}
+        case "worker":
+            workers = life.workers_in(course.story)
+            name = dice.choice(list(workers))
+            away_ms = dice.choices((0, 300, 5000), (3, 2, 1))[0]
+            fall = Fall(course.moment(), name, dice.randint(1, workers[name]), away_ms)
+            more = {"falls": (*life.falls, fall)}
         case "break":
             seen = dice.choice(("by both", "by servers"))
             more = {"breaks": (*life.breaks, Break(course.moment(), seen))}

@@ -48,7 +48,7 @@ async def _live_all(world: World, lived: Lived) -> None:
     async with trio.open_nursery() as machine:
         for life in (*world.story.lives, UNDISTURBED):
             harmed = world.harm(life)
-            anew = await world.stand(machine)
+            anew = await world.stand(machine, life)
             living = world.living = Living(world, life)
             lived.lives.append(living)
             if harmed:

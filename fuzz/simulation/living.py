@@ -17,9 +17,9 @@ from fuzz.invariants import broken, holds
 from fuzz.simulation.calls import Calls
 from fuzz.simulation.files import OWNER, fails_with, name_of
 from fuzz.simulation.network import Request
-from fuzz.simulation.servers import inline
+from fuzz.simulation.processes import inline
 from fuzz.simulation.sockets import open_to
-from fuzz.simulation.story import Death, Life, Moment, Of
+from fuzz.simulation.story import Death, Fall, Life, Moment, Of
 from fuzz.simulation.world import GRACE_S, World
 from triocollect.checkpoint.signals import hear
 from triocollect.collector.run import run
@@ -60,7 +60,7 @@ class Living:
         self.told_at: float | None = None
         self.began = self.ended = 0.0
         self.whole = trio.CancelScope()
-        self.servers = world.standing or world.servers()
+        self.servers = world.standing or world.servers(life)
         self._streams: list[tuple[trio.SocketStream, trio.SocketStream]] = []  # of rows, both ends
         self._happening: trio.Nursery | None = None
 
@@ -148,9 +148,9 @@ class Living:
             self.strikes(f"a break seen {seen}", where)
             self._shut(*((1, socket.SHUT_RDWR) if seen == "by both" else (0, socket.SHUT_WR)))
 
-    def _fall(self, server: str, where: str) -> None:
-        if not self.dead and self.servers.restart(server):
-            self.strikes(f"death of {server}", where)
+    def _fall(self, fall: Fall, where: str) -> None:
+        if not self.dead and self.servers.restart(fall.server, fall.worker, fall.away_ms / 1000):
+            self.strikes(f"death of {'a worker of ' if fall.worker else ''}{fall.server}", where)
 
     def _hear(self, what: str, where: str) -> None:
         if self.dead:
@@ -273,7 +273,7 @@ class Living:
         for one in life.signals:
             self._plan(one.when, partial(self._hear, one.what))
         for fall in life.falls:
-            self._plan(fall.when, partial(self._fall, fall.server))
+            self._plan(fall.when, partial(self._fall, fall))
         for one in life.breaks:
             self._plan(one.when, partial(self._break, one.seen))
         if life.leap is not None:

@@ -124,17 +124,24 @@ class Host(Protocol):
 
     app: Callable[..., Awaitable[None]]
 
+    async def accepts(self) -> "Host | None":
+        """Which process takes the next connection."""
+
     def start(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
         """Raises RuntimeError where it has ended."""
 
 
 @define
 class Network:
-    """Hosts by name. Each way takes any time up to `latency_s`, that of a control call up to `control_s`."""
+    """Hosts by name. Each way takes any time up to `latency_s`, that of a control call up to `control_s`.
+
+    That of a frame from a coordinator to a worker, or back, up to `link_s`.
+    """
 
     watch: Watch
     latency_s: float
     control_s: float
+    link_s: float
     dice: random.Random
     faults: tuple[Fault, ...] = ()
     hosts: dict[str, Host] = field(factory=dict)
@@ -160,6 +167,15 @@ class Network:
         longest = self.control_s if request.door == "control" else self.latency_s
         if longest:
             await trio.sleep(round(longest * self.dice.random(), 3))
+
+    def link_lasts(self) -> float:
+        """The way of a frame."""
+        return round(self.link_s * self.dice.random(), 3) if self.link_s else 0.0
+
+    async def reach(self, host: str) -> Host | None:
+        """Who takes a connection; None: nobody is there."""
+        there = self.hosts.get(host)
+        return None if there is None else await there.accepts()
 
     async def carry(self, host: Host, request: Request, caller: Caller) -> bool:
         """To the application and back; whether the connection may be used again."""

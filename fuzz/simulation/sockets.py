@@ -13,7 +13,7 @@ BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError)
 async def open_to(network: Network, host: str) -> tuple[trio.SocketStream, trio.SocketStream]:
     """A connection to a host: our end, and that of the other side. Raises ConnectionRefusedError."""
     await trio.lowlevel.checkpoint()
-    if (there := network.hosts.get(host)) is None:
+    if (there := await network.reach(host)) is None:
         raise ConnectionRefusedError(host)
     ours, theirs = (trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in socket.socketpair())
     try:

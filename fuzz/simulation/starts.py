@@ -1,4 +1,4 @@
-"""5: no episode begins in an environment that is closed."""
+"""5: no episode begins in an environment that is closed, on none of its workers once all have been."""
 
 from collections.abc import Callable
 
@@ -21,9 +21,11 @@ class Starts:
 
     def look(self, environment: Probe | None) -> None:
         """There may be none yet."""
-        if environment is None or not environment.is_closed:
+        if environment is None or not environment.is_to_be_closed:
             self._closed_with = None
             return
+        if self._closed_with is None and not environment.is_shut:
+            return  # the word is still on its way to a worker
         now = environment.under_way
         began = () if self._closed_with is None else now - self._closed_with
         self._holds(5, not began, f"{began} began while closed")

@@ -6,6 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 SERVERS: Final = ("environment", "agent", "policy_model", "inference", "counter")
+CREWED: Final = ("environment", "agent", "policy_model", "counter")  # that may have several workers
 DAMAGED: Final = ("LATEST", "newest", "lock")
 
 Door = Literal["run", "control", "peer", "other"]
@@ -64,11 +65,16 @@ class Break(msgspec.Struct, frozen=True, array_like=True):
     seen: Literal["by both", "by servers"] = "by both"
 
 
-class Fall(msgspec.Struct, frozen=True, array_like=True):
-    """A server dies and another process takes its place."""
+class Fall(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """A server dies and another process takes its place. Or one `worker` of it does, from 1, and its place
+
+    is empty for a while.
+    """
 
     when: Moment
     server: str
+    worker: int = 0
+    away_ms: int = 0
 
 
 class Death(msgspec.Struct, frozen=True, array_like=True):
@@ -94,7 +100,7 @@ class Life(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `harm`: what was damaged in the checkpoint directory before it. `concurrency`: another than the story's.
     `fresh`: it forgets all lives before it. `limit`: it has so many rows only. `leap`: the machine sleeps for
-    a day. `slow_ms`: what blocks in the collector takes so long.
+    a day. `slow_ms`: what blocks in the collector takes so long. `workers`: others than the story's.
     """
 
     signals: tuple[Signal, ...] = ()
@@ -110,11 +116,16 @@ class Life(msgspec.Struct, frozen=True, omit_defaults=True):
     concurrency: int | None = None
     fresh: bool = False
     limit: int | None = None
+    workers: dict[str, int] | None = None
 
     @property
     def is_disturbed(self) -> bool:
         """Whether something happens to it that no collector can help."""
         return bool(self.faults or self.falls or self.breaks or self.disk or self.leap)
+
+    def workers_in(self, story: "Story") -> dict[str, int]:
+        """How many a server has, by its name, where it has more than one."""
+        return story.workers if self.workers is None else self.workers
 
     @property
     def planned(self) -> int:
@@ -134,7 +145,9 @@ class Story(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `latency_ms`, `control_ms`: the longest way of a request or an answer, and of a control call. `mixed`:
     every other row is of a resources server that cannot be captured. `standing`: the servers outlive the
-    collector; else each life has its own. `changes`: what a rollout takes, beside its seed.
+    collector; else each life has its own. `changes`: what a rollout takes, beside its seed. `workers`: how
+    many a server has, by its name, where it has more than one; `link_ms`: the longest way of what they and
+    their coordinator tell each other.
     """
 
     rows: int
@@ -147,6 +160,8 @@ class Story(msgspec.Struct, frozen=True, omit_defaults=True):
     standing: bool = False
     changes: int = 2
     dice: int = 1
+    workers: dict[str, int] = {}
+    link_ms: int = 0
 
     @property
     def is_without_power(self) -> bool:

@@ -49,22 +49,24 @@ class World:
         self.disk = Disk(self.folder, frozenset({"effects", "in.jsonl"}))
         if story.is_without_power:
             self.disk.settle()
-        self.network = Network(self.oracle, story.latency_ms / 1000, story.control_ms / 1000, self.dice)
+        ways = (story.latency_ms / 1000, story.control_ms / 1000, story.link_ms / 1000)
+        self.network = Network(self.oracle, *ways, self.dice)
         self.living = None
         self.standing: Servers | None = None
         self._boots = 0
         self.boot()
 
-    def servers(self) -> Servers:
+    def servers(self, life: Life) -> Servers:
         """Those of another life."""
-        return Servers(self.network, self.checkpoints, self.folder / "effects", self.story)
+        effects, workers = self.folder / "effects", life.workers_in(self.story)
+        return Servers(self.network, self.checkpoints, effects, self.story, workers)
 
-    async def stand(self, machine: trio.Nursery) -> bool:
+    async def stand(self, machine: trio.Nursery, life: Life) -> bool:
         """Have servers that outlive collectors, if the story is such; whether those of a life are new."""
         if self.standing is not None:
             return False
         if self.story.standing:
-            self.standing = self.servers()
+            self.standing = self.servers(life)
             await self.standing.bring_up(None, None, machine, (self.root / "token").read_text())
         return True
 

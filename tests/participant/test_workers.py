@@ -48,6 +48,16 @@ async def test_a_checkpoint_is_restored_onto_another_number_of_workers(tmp_path,
         assert (await caller.add(EPISODES[0])).code == "stale_attempt"
 
 
+async def test_what_a_crew_of_another_number_left_in_files_is_over_on_whichever_worker_it_lies(tmp_path):
+    async with crowd(tmp_path, 3) as caller:
+        await count_all(caller)
+        answer = await caller.committed(1, *EPISODES)
+    async with crowd(tmp_path, 2) as caller:
+        await caller.ok("restore", 1, **caller.installing(1, answer, **dict.fromkeys(KEYS, 1)))
+        for worker in caller.workers.values():
+            assert all(worker.admission.marks.retired(one) for one in EPISODES)
+
+
 async def test_prepare_waits_for_the_last_of_all_workers(tmp_path):
     async with crowd(tmp_path, 2) as caller, anyio.create_task_group() as tasks:
         slow = owned(2)[0]

@@ -116,21 +116,22 @@ class Coordinator(Generic[R]):
     async def install(
         self, records: Sequence[R], becomes: Mapping[EpisodeId, EpisodeId]
     ) -> Sequence[EpisodeId]:
-        """Each record on its owner. Raises StateError where one of them could not take up its own."""
+        """Each record on its owner; what becomes of them on all, whose files may be older than this crew.
+
+        Raises StateError where one of them could not take up its own.
+        """
         with anyio.move_on_after(JOIN_S):
             while self.crew.missing and not self.crew.torn:
                 await self._changed.wait()
         lines: dict[int, list[msgspec.Raw]] = {number: [] for number in self.crew.numbers}
-        scope: dict[int, list[RestoredEpisode]] = {number: [] for number in self.crew.numbers}
         for record in records:
             lines[self._owner(episode_of(record))].append(msgspec.Raw(msgspec.json.encode(record)))
-        for name, later in becomes.items():
-            restored = RestoredEpisode(name.rollout_id, name.attempt, becomes=later.attempt)
-            scope[self._owner(name)].append(restored)
+        scope = tuple(
+            RestoredEpisode(was.rollout_id, was.attempt, becomes=to.attempt) for was, to in becomes.items()
+        )
 
         def order(number: int, worker: int) -> frames.Install:
-            ours = tuple(lines[worker]), tuple(scope[worker])
-            return frames.Install(number=number, records=ours[0], becomes=ours[1])
+            return frames.Install(number=number, records=tuple(lines[worker]), becomes=scope)
 
         answers = well(await self._all(order))
         if (gap := self.crew.gap()) is not None:

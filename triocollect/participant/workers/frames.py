@@ -55,7 +55,7 @@ class Export(Order, frozen=True, kw_only=True, tag="export"):
 
 
 class Install(Order, frozen=True, kw_only=True, tag="install"):
-    """Take up these records, all or none; the attempts before those that they become are over."""
+    """Take up these records, all or none. `becomes`: of all workers; the attempts before those are over."""
 
     records: tuple[msgspec.Raw, ...]
     becomes: tuple[RestoredEpisode, ...]
