@@ -1,6 +1,6 @@
 """CPU per row with telemetry off and on, each against the same program without a hook for it.
 
-- `collector`: 20,000 rows against a stub, the load of `dispatch 256`: what a row costs the collector alone;
+- `collector`: 50,000 rows against a stub, the load of `dispatch 256`: what a row costs the collector alone;
 - `deployment`: rows of the counter on the embedded servers, whose CPU is counted too.
 
 Without hooks is a copy of the package from which their calls are taken out (`peers/without_telemetry.py`);
@@ -42,7 +42,7 @@ _RUN: Final = (PYTHON, "-m", "triocollect", "run", "--progress", "none", "--disa
 
 def measure_case(case: str, plan: Plan) -> Result:
     """Raises BenchError where a run fails, or a span is missing."""
-    rows = plan.size(20_000, 400) if case == "collector" else plan.size(400, 20)
+    rows = plan.size(50_000, 400) if case == "collector" else plan.size(500, 20)
     with scratch(needed_bytes=rows * 40_000) as folder:
         for hooks in (True, False):
             copy_package(ROOT / "triocollect", folder / f"hooks-{hooks}", hooks=hooks)

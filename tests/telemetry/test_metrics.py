@@ -18,6 +18,8 @@ from triocollect.events import (
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.protocol.manifests import CheckpointOutcome
 from triocollect.protocol.messages import Blocker
+from triocollect.protocol.refusals import Code
+from triocollect.servers.replies import refusal
 from triocollect.telemetry import count
 from triocollect.telemetry.here import record
 from triocollect.telemetry.metrics import INSTRUMENTS
@@ -131,6 +133,13 @@ async def test_a_server_counts_leases_that_ended_and_requests_that_it_refused(tm
             await trio.sleep(2)
             here.servers["model"].admission.end_expired_lease()
     assert told.metrics()["triocollect.leases.expired", ()] == 1
+
+
+def test_a_refusal_is_counted_by_its_code_and_not_by_its_words(told):
+    with record(told.recorder.recording):
+        for detail in ("rollout 3-0 is under way already", "rollout 4-0 is under way already"):
+            refusal(Code.DUPLICATE_ATTEMPT, detail)
+    assert told.metrics()["triocollect.refusals", (("code", "duplicate_attempt"),)] == 2
 
 
 def test_where_nobody_records_nothing_is_counted():

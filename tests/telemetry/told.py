@@ -6,6 +6,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from triocollect.telemetry.exporting import Exporting, meter, trace
 from triocollect.telemetry.recorder import Recorder
+from triocollect.telemetry.sending import given_to
 
 
 class Told:
@@ -15,7 +16,7 @@ class Told:
         self._spans, self._metrics = InMemorySpanExporter(), InMemoryMetricReader()
         exporting = Exporting("triocollect", "collector", lambda text: None)
         self.recorder = Recorder(tell=lambda text: None, exporting=exporting)
-        trace(self.recorder, exporting.resource, SimpleSpanProcessor(self._spans))
+        trace(self.recorder, given_to(SimpleSpanProcessor(self._spans), exporting.resource))
         meter(self.recorder, exporting.meter([self._metrics]))
 
     @property

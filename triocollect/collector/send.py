@@ -56,9 +56,9 @@ def to_servers(
     return send
 
 
-def beside(*said: Headers) -> Headers:
-    """All that these say."""
-    return lambda key: [header for headers in said for header in headers(key)]
+def beside(one: Headers, other: Headers) -> Headers:
+    """What both of them say."""
+    return lambda key: (*one(key), *other(key))
 
 
 def after_a_while(send: Send) -> Send:

@@ -14,8 +14,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from triocollect.config.settings import TelemetryConfig
 from triocollect.protocol.identity import CAPTURE_KEY, episode_in, sender_in
 from triocollect.protocol.ids import EpisodeId
-from triocollect.telemetry.here import Attributes, is_recorded, record, recording, served
+from triocollect.telemetry.here import is_recorded, record, recording, served
 from triocollect.telemetry.logs import Records, Whose, bound
+from triocollect.telemetry.made import Attributes
 from triocollect.telemetry.recorder import LAST_WORDS_S, start
 
 _KEYED: Final = "/ng-rollout/"  # a capture key follows, and then a route

@@ -4,7 +4,8 @@ Asked for by `--telemetry otlp` (spans and metrics go to where the OTEL_* variab
 `--prometheus HOST:PORT` (metrics are scraped there) and `--log-json FILE` (JSON lines).
 
 Traces. Each rollout has one trace, the same in every allocation, since its id is made of the run's and the
-rollout's; a sampler by ratio so keeps whole rollouts. What a run does for all of them has a trace of its own.
+rollout's: a sampler by ratio keeps whole rollouts, and no trace holds the millions of spans of a large run.
+What a run does for all of them is in a trace of its own, to which each row is linked.
 
 | span | below | says |
 |---|---|---|

@@ -8,32 +8,37 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, cast
 from wsgiref.simple_server import WSGIServer
 
 from attrs import evolve
+from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.sampling import Decision, Sampler
 from prometheus_client import CollectorRegistry, start_http_server
 
 from triocollect.config.settings import TelemetryConfig
 from triocollect.errors import UsageError
 from triocollect.telemetry.complaints import Complaints
 from triocollect.telemetry.counting import RunCounts
+from triocollect.telemetry.made import Attributes
 from triocollect.telemetry.metrics import Metering
 from triocollect.telemetry.recorder import Recorder
 from triocollect.telemetry.rows import RowSpans
-from triocollect.telemetry.spans import RunIds, Tracing
+from triocollect.telemetry.sending import Batches, Post, given_to
+from triocollect.telemetry.spans import Give, Tracing, Wanted
 from triocollect.version import VERSION
 
 PROTOCOL: Final = "http/protobuf"
-QUEUED_SPANS: Final = 1 << 14  # thousands of rows may end at once; some 25 MB where nothing takes them
+MOST_WAITING: Final = 1 << 16  # spans that no store has taken yet: some 15 MB
+MOST_AT_ONCE: Final = 1 << 12  # in one request, of some 600 kB
 EVERY_MS: Final = 1000.0  # spans are sent so often, unless OTEL_BSP_SCHEDULE_DELAY says otherwise
 AFTER_A_COMPLAINT_S: Final = 0.3  # who does not answer gets no more than this at the end
 LOOK_S: Final = 0.01
@@ -66,13 +71,19 @@ class Exporting:
         self._complaints: Final = Complaints(tell)
         self._closings: Final[list[Callable[[], None]]] = []
 
-    def batches(self) -> SpanProcessor:
+    def batches(self) -> Give:
         """Sends spans by OTLP, some at a time."""
-        every = EVERY_MS if "OTEL_BSP_SCHEDULE_DELAY" not in os.environ else None
-        most = QUEUED_SPANS if "OTEL_BSP_MAX_QUEUE_SIZE" not in os.environ else None
-        processor = BatchSpanProcessor(OTLPSpanExporter(), most, every)
-        self._closings.append(processor.shutdown)
-        return processor
+        exporter = OTLPSpanExporter()
+        post: Post | None = getattr(getattr(exporter, "_client", None), "export", None)
+        if post is None:  # another version of the library: slower, and the same
+            processor = BatchSpanProcessor(exporter, MOST_WAITING, EVERY_MS)
+            self._closings.append(processor.shutdown)
+            return given_to(processor, self.resource)
+        about = cast("Attributes", self.resource.attributes)
+        every_s = float(os.environ.get("OTEL_BSP_SCHEDULE_DELAY", EVERY_MS)) / 1000
+        batches = Batches(post, about, every_s=every_s, at_once=MOST_AT_ONCE, most=MOST_WAITING)
+        self._closings.append(batches.close)
+        return batches.give
 
     def scraped(self, address: str) -> MetricReader:
         """Serves metrics at HOST:PORT. Raises UsageError where it cannot listen there."""
@@ -106,33 +117,45 @@ class Exporting:
 
 def set_up(recorder: Recorder, settings: TelemetryConfig, exporting: Exporting) -> None:
     """Spans and metrics, as they are asked for. Raises UsageError."""
+    if settings.export == "otlp":
+        require_protocol()
     recorder.exporting = exporting
     readers = [] if settings.prometheus is None else [exporting.scraped(settings.prometheus)]
     if settings.export == "otlp":
-        require_protocol()
         if _sends("TRACES"):
-            trace(recorder, exporting.resource, exporting.batches())
+            trace(recorder, exporting.batches())
         if _sends("METRICS"):
             readers.append(PeriodicExportingMetricReader(OTLPMetricExporter()))
     if readers:
         meter(recorder, exporting.meter(readers))
 
 
-def trace(recorder: Recorder, resource: Resource, processor: SpanProcessor) -> None:
-    """Spans, to this processor."""
-    ids = RunIds()
-    provider = TracerProvider(resource=resource, id_generator=ids, shutdown_on_exit=False)
-    provider.add_span_processor(processor)
-    tracing = Tracing(provider, ids)
-    rows = RowSpans(processor, provider.sampler, resource, tracing.linked)
+def trace(recorder: Recorder, give: Give) -> None:
+    """Spans, given to this."""
+    wanted = sampled_by(TracerProvider(shutdown_on_exit=False).sampler)  # as the environment says
+    tracing = Tracing(give, wanted)
+    rows = RowSpans(give, wanted, lambda: tracing.run)
     recorder.recording = evolve(recorder.recording, spans=tracing)
     recorder.listeners.append(rows.listen)
     recorder.headers = rows.headers
     recorder.endings += [rows.close, tracing.end_run]
 
 
+def sampled_by(sampler: Sampler) -> Wanted:
+    """Whether a trace is kept. Nobody has to be asked where all are, as they are unless somebody says so."""
+    if sampler.get_description().removeprefix("ParentBased{root:").startswith("AlwaysOnSampler"):
+        return lambda _: True
+
+    def wanted(trace: bytes) -> bool:
+        decided = sampler.should_sample(Context(), int.from_bytes(trace), "rollout")
+        return decided.decision is Decision.RECORD_AND_SAMPLE
+
+    return wanted
+
+
 def meter(recorder: Recorder, metering: Metering) -> None:
     """Metrics, from this process and from the events of a run."""
+    metering.add("leases.expired", 0)  # what begins at none can be seen to rise
     recorder.recording = evolve(recorder.recording, counts=metering)
     recorder.listeners.append(RunCounts(metering).listen)
 

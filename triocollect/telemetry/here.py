@@ -6,14 +6,12 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Protocol
 
 from attrs import frozen
 
 from triocollect.telemetry.logs import JsonLog
-
-Attributes: TypeAlias = Mapping[str, str | int | float | bool]
-SpanKind: TypeAlias = Literal["internal", "client", "server"]
+from triocollect.telemetry.made import Attributes, SpanKind, Stand
 
 
 class Serving(Protocol):
@@ -29,7 +27,7 @@ class Spans(Protocol):
     def begin_run(self, run: str) -> None:
         """What follows in this task belongs to this run."""
 
-    def span(self, name: str, kind: SpanKind, attributes: Attributes) -> AbstractContextManager[None]:
+    def span(self, name: str, kind: SpanKind, attributes: Attributes) -> AbstractContextManager[object]:
         """The body is a span, a child of the one around it; an exception ends it as an error."""
         ...
 
@@ -47,10 +45,10 @@ class Spans(Protocol):
 class Counts(Protocol):
     """Where metrics go; their names are those of `metrics.INSTRUMENTS`."""
 
-    def add(self, name: str, by: float, attributes: Mapping[str, str]) -> None:
+    def add(self, name: str, by: float, attributes: Mapping[str, str] = ..., /) -> None:
         """More of something."""
 
-    def watch(self, name: str, value: Callable[[], float]) -> None:
+    def watch(self, name: str, value: Callable[[], float], attributes: Mapping[str, str] = ..., /) -> None:
         """From now on this is what something stands at. It is asked from any thread."""
 
 
@@ -70,6 +68,7 @@ class _Unserved:
 
 _NOBODY: Final = Recording()
 _recording: Final = ContextVar("recording", default=_NOBODY)
+stand: Final = ContextVar[Stand | None]("stand", default=None)  # the span around what this task does
 _NO_SPAN: Final = nullcontext()
 _NO_REQUEST: Final = nullcontext(_Unserved())
 _NO_HEADERS: Final[Mapping[str, str]] = {}
@@ -78,10 +77,11 @@ _NO_HEADERS: Final[Mapping[str, str]] = {}
 @contextmanager
 def record(recording: Recording) -> Iterator[None]:
     """The body, and every task that it starts, is recorded."""
-    token = _recording.set(recording)
+    token, outer = _recording.set(recording), stand.set(None)
     try:
         yield
     finally:
+        stand.reset(outer)
         _recording.reset(token)
 
 
@@ -103,7 +103,7 @@ def begin_run(run: str) -> None:
 
 def span(
     name: str, kind: SpanKind = "internal", /, **attributes: str | float | bool
-) -> AbstractContextManager[None]:
+) -> AbstractContextManager[object]:
     """The body is a span of this name."""
     spans = _recording.get().spans
     return _NO_SPAN if spans is None else spans.span(name, kind, attributes)

@@ -37,6 +37,7 @@ INSTRUMENTS: Final = (
 PREFIX: Final = "triocollect."
 
 _Key: TypeAlias = tuple[tuple[str, str], ...]
+_NO_ATTRIBUTES: Final[Mapping[str, str]] = {}
 
 
 class Metering:
@@ -44,12 +45,12 @@ class Metering:
 
     def __init__(self, meter: Meter) -> None:
         self._counts: Final[dict[str, dict[_Key, float]]] = {}
-        self._gauges: Final[dict[str, Callable[[], float]]] = {}
+        self._watched: Final[dict[str, dict[_Key, Callable[[], float]]]] = {}
         self._histograms: Final[dict[str, Histogram]] = {}
         for one in INSTRUMENTS:
             self._make(meter, one)
 
-    def add(self, name: str, by: float, attributes: Mapping[str, str]) -> None:
+    def add(self, name: str, by: float, attributes: Mapping[str, str] = _NO_ATTRIBUTES, /) -> None:
         """More of a counter, or a value for a histogram. Raises KeyError for what the table has not."""
         if (counts := self._counts.get(name)) is None:
             self._histograms[name].record(by, dict(attributes))
@@ -57,24 +58,26 @@ class Metering:
         key = tuple(attributes.items())
         counts[key] = counts.get(key, 0) + by
 
-    def watch(self, name: str, value: Callable[[], float]) -> None:
-        """A gauge shows this from now on. It is asked from another thread."""
-        self._gauges[name] = value
+    def watch(
+        self, name: str, value: Callable[[], float], attributes: Mapping[str, str] = _NO_ATTRIBUTES, /
+    ) -> None:
+        """A gauge, or a counter that somebody else keeps, shows this from now on."""
+        self._watched[name][tuple(attributes.items())] = value
 
     def _make(self, meter: Meter, one: Instrument) -> None:
         name, unit, about = PREFIX + one.name, one.unit, one.about
-        match one.kind:
-            case "counter":
-                self._counts[one.name] = {} if one.attributes else {(): 0}
-                meter.create_observable_counter(name, [self._counter(one.name)], unit, about)
-            case "gauge":
-                meter.create_observable_gauge(name, [self._gauge(one.name)], unit, about)
-            case "histogram":
-                self._histograms[one.name] = meter.create_histogram(name, unit, about)
+        if one.kind == "histogram":
+            self._histograms[one.name] = meter.create_histogram(name, unit, about)
+            return
+        self._counts[one.name], self._watched[one.name] = {}, {}
+        make = meter.create_observable_counter if one.kind == "counter" else meter.create_observable_gauge
+        make(name, [self._observed(one.name)], unit, about)
 
-    def _counter(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
-        counts = self._counts[name]
-        return lambda _: [Observation(value, dict(key)) for key, value in counts.copy().items()]
+    def _observed(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        counts, watched = self._counts[name], self._watched[name]
 
-    def _gauge(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
-        return lambda _: [Observation(self._gauges[name]())] if name in self._gauges else []
+        def observe(_: CallbackOptions) -> Iterable[Observation]:
+            now = counts | {key: value() for key, value in watched.copy().items()}
+            return [Observation(value, dict(key)) for key, value in now.items()]
+
+        return observe

@@ -1,100 +1,108 @@
-"""Spans where something happens, by the SDK's tracer; `rows` has those of rows, which are many."""
+"""Spans where something happens; `rows` has those of rows, which come by events."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Final
-
-from opentelemetry import context, trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
-from opentelemetry.trace import Link, SpanContext, SpanKind
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from contextvars import Token
+from types import TracebackType
+from typing import Final, Self, TypeAlias
 
 from triocollect.telemetry import here, ids
-from triocollect.telemetry.here import Attributes
-from triocollect.version import VERSION
+from triocollect.telemetry.here import stand
+from triocollect.telemetry.made import Attributes, Span, SpanKind, Stand, stand_of
 
-_KINDS: Final[Mapping[here.SpanKind, SpanKind]] = {
-    "internal": SpanKind.INTERNAL,
-    "client": SpanKind.CLIENT,
-    "server": SpanKind.SERVER,
-}
+Give: TypeAlias = Callable[[tuple[Span, ...]], None]
+Wanted: TypeAlias = Callable[[bytes], bool]  # whether a trace that begins here is kept
+Now: TypeAlias = Callable[[], int]
 
-
-class RunIds(RandomIdGenerator):
-    """Random ids, but for the trace of a run, which is the run's in every allocation."""
-
-    def __init__(self) -> None:
-        self.next_trace: int | None = None
-
-    def generate_trace_id(self) -> int:
-        """Called by the SDK for a span without a parent."""
-        trace_id, self.next_trace = self.next_trace, None
-        return super().generate_trace_id() if trace_id is None else trace_id
+_NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
 class Tracing:
-    """See `here.Spans`. `provider` was made with `ids`."""
+    """See `here.Spans`. `give` gets every span that is kept, when it has ended."""
 
-    def __init__(self, provider: TracerProvider, ids: RunIds) -> None:
-        self._tracer: Final = provider.get_tracer("triocollect", VERSION)
-        self._ids: Final = ids
-        self._propagator: Final = TraceContextTextMapPropagator()
-        self._run: trace.Span | None = None
+    def __init__(self, give: Give, wanted: Wanted, now: Now = time.time_ns) -> None:
+        self._give: Final = give
+        self._wanted: Final = wanted
+        self._now: Final = now
+        self._run: Span | None = None
+
+    @property
+    def run(self) -> tuple[Stand, ...]:
+        """The run's span, once it has begun: spans of other traces are linked to it."""
+        return () if self._run is None else (self._run.at,)
 
     def begin_run(self, run: str) -> None:
         """From here on spans of this task are below the run's."""
-        self._ids.next_trace = ids.run_trace(run)
-        self._run = self._tracer.start_span(
-            "run", context=context.Context(), attributes={"triocollect.run": run}
-        )
-        context.attach(trace.set_span_in_context(self._run))
-
-    @property
-    def run_context(self) -> SpanContext | None:
-        """The run's span, once it has begun."""
-        return None if self._run is None else self._run.get_span_context()
+        trace = ids.run_trace(run)
+        at = Stand(trace, new_span(), self._wanted(trace))
+        self._run = Span("run", at, None, "internal", self._now(), 0, {"triocollect.run": run})
+        stand.set(at)
 
     def end_run(self) -> None:
         """It is over."""
         if self._run is not None:
-            self._run.end()
+            self.end(self._run, None)
 
-    def linked(self) -> tuple[Link, ...]:
-        """What belongs to the run and is in another trace says so by this."""
-        return () if self.run_context is None else (Link(self.run_context),)
-
-    @contextmanager
-    def span(self, name: str, kind: here.SpanKind, attributes: Attributes) -> Iterator[None]:
+    def span(self, name: str, kind: SpanKind, attributes: Attributes) -> AbstractContextManager[object]:
         """A child of the span around it. What raises ends it as an error, with its words."""
-        with self._tracer.start_as_current_span(
-            name, kind=_KINDS[kind], attributes=_named(attributes), record_exception=False
-        ):
-            yield
+        about = {f"triocollect.{key}": value for key, value in attributes.items()}
+        return self._below(stand.get(), name, kind, about)
 
-    @contextmanager
-    def served(self, name: str, headers: Mapping[str, str], attributes: Attributes) -> Iterator[here.Serving]:
+    def served(
+        self, name: str, headers: Mapping[str, str], attributes: Attributes
+    ) -> AbstractContextManager[here.Serving]:
         """A child of the caller's span, where the headers name one."""
-        with self._tracer.start_as_current_span(
-            name,
-            context=self._propagator.extract(headers, context=context.Context()),
-            kind=SpanKind.SERVER,
-            attributes=attributes,
-            record_exception=False,
-        ) as span:
-            yield _Request(span)
+        return self._below(stand_of(headers), name, "server", attributes)
 
     def carried(self) -> Mapping[str, str]:
-        """The current span's `traceparent`, and its `tracestate`, if any."""
-        headers: dict[str, str] = {}
-        self._propagator.inject(headers)
-        return headers
+        """The headers that name the span around this, if there is one."""
+        at = stand.get()
+        return _NO_HEADERS if at is None else at.headers
+
+    def end(self, span: Span, fault: BaseException | None) -> None:
+        """A span that had begun is over; being cancelled is no fault."""
+        if span.at.sampled:
+            said = f"{type(fault).__name__}: {fault}" if isinstance(fault, Exception) else None
+            self._give((span._replace(ended=self._now(), fault=said),))
+
+    def _below(self, parent: Stand | None, name: str, kind: SpanKind, about: Attributes) -> "_Open":
+        """What begins a trace is asked for by the sampler; what is below something follows that."""
+        if parent is None:
+            trace = secrets.token_bytes(ids.TRACE_BYTES)
+            at = Stand(trace, new_span(), self._wanted(trace))
+        else:
+            at = Stand(parent.trace, new_span(), parent.sampled, state=parent.state)
+        return _Open(self, Span(name, at, parent, kind, self._now(), 0, about))
 
 
-class _Request:
-    def __init__(self, span: trace.Span) -> None:
-        self.note: Final = span.set_attributes
+class _Open:
+    """A span that is under way."""
+
+    __slots__ = ("_span", "_token", "_tracing")
+
+    def __init__(self, tracing: Tracing, span: Span) -> None:
+        self._tracing = tracing
+        self._span = span
+        self._token: Token[Stand | None] | None = None
+
+    def note(self, attributes: Attributes, /) -> None:
+        """More about it."""
+        self._span = self._span._replace(about={**self._span.about, **attributes})
+
+    def __enter__(self) -> Self:
+        self._token = stand.set(self._span.at)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._token is not None
+        stand.reset(self._token)
+        self._tracing.end(self._span, error)
 
 
-def _named(attributes: Attributes) -> Attributes:
-    return {f"triocollect.{name}": value for name, value in attributes.items()}
+def new_span() -> bytes:
+    """An identifier that nobody can guess."""
+    return secrets.token_bytes(ids.SPAN_BYTES)

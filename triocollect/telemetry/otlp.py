@@ -1,0 +1,115 @@
+"""Spans in the bytes of OTLP (opentelemetry/proto/trace/v1/trace.proto, protobuf's wire format). Pure.
+
+The library's own encoder takes seven times as long, which would be a tenth of what a row costs.
+"""
+
+import struct
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Final
+
+from triocollect.telemetry.made import Attributes, Span, SpanKind, Stand
+
+_KINDS: Final[Mapping[SpanKind, bytes]] = {"internal": b"\x01", "server": b"\x02", "client": b"\x03"}
+_LOCAL: Final = (0x100).to_bytes(4, "little")  # it is known that the parent is of this process
+_REMOTE: Final = (0x300).to_bytes(4, "little")
+_UNSET: Final = b"\x7a\x00"
+_MOST_WORDS: Final = 1024  # names that are kept encoded
+_SEVEN: Final = 0x7F
+_ONE_BYTE: Final = tuple(bytes((number,)) for number in range(_SEVEN + 1))
+_WORD: Final = (1 << 64) - 1
+
+
+def request(resource: Attributes, scope: tuple[str, str], spans: Iterable[bytes]) -> bytes:
+    """An ExportTraceServiceRequest of encoded spans. `scope`: name and version of who made them."""
+    name, version = (part.encode() for part in scope)
+    of_scope = b"\x0a" + _sized(b"\x0a" + _sized(name) + b"\x12" + _sized(version))
+    of_resource = b"\x0a" + _sized(attributes(resource, b"\x0a"))
+    return b"\x0a" + _sized(of_resource + b"\x12" + _sized(of_scope + b"".join(spans)))
+
+
+def encoded(span: Span) -> bytes:
+    """A span as a part of its scope."""
+    at, parent = span.at, span.parent
+    body = b"".join(
+        (
+            b"\x0a\x10",
+            at.trace,
+            b"\x12\x08",
+            at.span,
+            b"" if parent is None else b"\x22\x08" + parent.span,
+            b"\x2a",
+            _word(span.name),
+            b"\x30",
+            _KINDS[span.kind],
+            b"\x39",
+            span.began.to_bytes(8, "little"),
+            b"\x41",
+            span.ended.to_bytes(8, "little"),
+            attributes(span.about, b"\x4a"),
+            b"".join(map(_link, span.links)) if span.links else b"",
+            _UNSET if span.fault is None else _error(span.fault),
+            b"\x85\x01",
+            _REMOTE if parent is not None and parent.remote else _LOCAL,
+        )
+    )
+    return b"\x12" + _sized(body)
+
+
+def attributes(about: Attributes, tag: bytes) -> bytes:
+    """Repeated KeyValues under the tag of their field."""
+    found = b""
+    for name, value in about.items():
+        found += tag + _sized(_key(name) + _value(value))
+    return found
+
+
+def _value(value: str | float | bool) -> bytes:  # noqa: FBT001  # what an attribute can be
+    if isinstance(value, str):
+        text = value.encode(errors="replace")
+        if (length := len(text)) < _SEVEN - 1:
+            return _ONE_BYTE[length + 2] + b"\x0a" + _ONE_BYTE[length] + text
+        return _sized(b"\x0a" + _sized(text))
+    if isinstance(value, bool):
+        return b"\x02\x10\x01" if value else b"\x02\x10\x00"
+    if isinstance(value, int):
+        return _sized(b"\x18" + _varint(value & _WORD))
+    return b"\x09\x21" + struct.pack("<d", value)
+
+
+def _link(to: Stand) -> bytes:
+    flags = _REMOTE if to.remote else _LOCAL
+    return b"\x6a" + _sized(b"\x0a\x10" + to.trace + b"\x12\x08" + to.span + b"\x35" + flags)
+
+
+def _error(fault: str) -> bytes:
+    return b"\x7a" + _sized(b"\x12" + _sized(fault.encode(errors="replace")) + b"\x18\x02")
+
+
+@lru_cache(_MOST_WORDS)
+def _word(text: str) -> bytes:
+    """A name, which comes again and again."""
+    return _sized(text.encode(errors="replace"))
+
+
+@lru_cache(_MOST_WORDS)
+def _key(name: str) -> bytes:
+    """The beginning of a KeyValue."""
+    return b"\x0a" + _word(name) + b"\x12"
+
+
+def _sized(data: bytes) -> bytes:
+    length = len(data)
+    return (_ONE_BYTE[length] if length <= _SEVEN else _varint(length)) + data
+
+
+def _varint(number: int) -> bytes:
+    """Seven bits a byte, the lowest first; most numbers here need one."""
+    if number <= _SEVEN:
+        return _ONE_BYTE[number]
+    found = bytearray()
+    while number > _SEVEN:
+        found.append(number & _SEVEN | 0x80)
+        number >>= 7
+    found.append(number)
+    return bytes(found)
