@@ -58,10 +58,10 @@ class Worker(Process):
         self.stands = True
         self._crew.changes()
 
-    def _is_gone(self) -> None:
-        for way in self._ways:
-            way.close()
+    async def _let_go(self) -> None:
         self._link.close()
+        for way in self._ways:
+            await way.close()
 
 
 class Crew(Process):

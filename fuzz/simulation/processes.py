@@ -42,7 +42,7 @@ class Process:
                     self._ended.set()
         finally:
             self.dead, self.stands = True, False
-            self._is_gone()
+            await self._let_go()
 
     async def _come_up(self, whole: trio.Nursery) -> None:
         whole.start_soon(self._lifespan)
@@ -53,7 +53,8 @@ class Process:
         self.stands = True
         self.network.hosts[self.host] = self
 
-    def _is_gone(self) -> None:
+    async def _let_go(self) -> None:
+        """At once, also where everything is cancelled."""
         if self.network.hosts.get(self.host) is self:
             del self.network.hosts[self.host]
 
