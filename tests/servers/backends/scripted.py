@@ -72,7 +72,7 @@ class Scripted(httpx.AsyncBaseTransport):
         return self.answer(body, prompt, self.chat_chunk, self.role_chunk(body, prompt))
 
     def answer(self, body, prompt, chunk, first=None):
-        ids = generate(prompt, body.get("max_tokens", body.get("n_predict")))
+        ids = generate(prompt, self.limit(body))
         if body.get("stream"):
             content = self.stream(body, prompt, ids, chunk, first)
             return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=content)
@@ -80,6 +80,9 @@ class Scripted(httpx.AsyncBaseTransport):
         choice = {"index": 0, "message": message, "finish_reason": self.finish(ids)}
         usage = {"prompt_tokens": len(prompt), "completion_tokens": len(ids)}
         return httpx.Response(200, json={"object": "chat.completion", "choices": [choice], "usage": usage})
+
+    def limit(self, body):
+        return body.get("max_tokens")
 
     def finish(self, ids):
         return "stop" if ids[-1:] == [END] else "length"
@@ -169,6 +172,9 @@ class VLLM(SGLang):
     def detokenize(self, body):
         return httpx.Response(200, json={"prompt": spelled(body["tokens"]).decode(errors="replace")})
 
+    def limit(self, body):
+        return body.get("max_tokens", 16 if "prompt" in body else None)
+
     def completions(self, body):
         return self.answer(body, body["prompt"], self.text_chunk)
 
@@ -208,6 +214,10 @@ class LlamaCpp(Scripted):
 
     def tokenize(self, body):
         return httpx.Response(200, json={"tokens": prompt_of(json.loads(body["content"]))})
+
+    def limit(self, body):
+        native = body.get("n_predict", -1)
+        return super().limit(body) if "messages" in body else None if native < 0 else native
 
     def completion(self, body):
         return self.answer(body, body["prompt"], self.native_chunk)

@@ -134,6 +134,37 @@ async def test_ids_go_back_as_they_came_to_either_kind_of_path(tmp_path):
         assert len(staged.logprobs) in {0, staged.tokens}
 
 
+async def test_with_pictures_only_the_chat_goes_on_for_no_token_brings_them_back(tmp_path):
+    class Seeing(VLLM):
+        def prompt(self, body):
+            texts = [one | {"content": str(one["content"])} for one in body["messages"]]
+            return super().prompt(body | {"messages": texts})
+
+    server, picture = Seeing(), {"type": "input_image", "image_url": "data:x"}
+    call = a_call(input=[{"role": "user", "content": [picture]}])
+    backend = a_backend(server, tmp_path)
+    whole = told(await backend.respond(call))
+    cut = await cut_at(backend, server, call, 8)
+    answer = await backend.respond(continuing(call, cut))
+    assert (told(answer), answer.continued_by) == (whole, "continue_final_message")
+
+
+async def test_a_rest_that_a_parser_takes_for_reasoning_is_generated_again(tmp_path):
+    class Expecting(SGLang):
+        def chat_chunk(self, body, prompt, step):
+            chunk = super().chat_chunk(body, prompt, step)
+            if body.get("continue_final_message"):
+                chunk["choices"][0]["delta"] = {"reasoning_content": step.text}
+            return chunk
+
+    server, call = Expecting(), a_call()
+    backend = a_backend(server, tmp_path)
+    whole = told(await backend.respond(call))
+    cut = await cut_at(backend, server, call, 8)
+    answer = await backend.respond(continuing(call, cut))
+    assert (told(answer), answer.continued_by) == (whole, None)
+
+
 async def test_with_tools_only_the_chat_goes_on_for_it_alone_reads_their_calls(tmp_path):
     server, call = VLLM(), a_call(tools=TOOLS)
     backend = a_backend(server, tmp_path)

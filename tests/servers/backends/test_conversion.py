@@ -270,6 +270,21 @@ def test_an_answer_in_one_piece_is_read_as_well():
     assert [item["type"] for item in response["output"]] == ["message", "function_call"]
 
 
+def test_odd_fields_are_read_as_they_are_meant():
+    head = {"id": None, "object": None, "created": "7", "model": None, "choices": None, "usage": None}
+    call = {"index": 0, "id": "a", "type": "function", "function": {"name": "look", "arguments": {"at": 1}}}
+    choice = {
+        "index": None,
+        "delta": {"role": "assistant", "tool_calls": [call], "x": []},
+        "finish_reason": "",
+    }
+    usage = {"prompt_tokens": 5, "completion_tokens": None}
+    response = answered(head, {"choices": [choice]}, delta(finish="tool_calls"), {"usage": usage})
+    (item,) = response["output"]
+    assert (item["name"], item["arguments"]) == ("look", '{"at":1}')
+    assert response["created_at"] == 7
+
+
 @pytest.mark.parametrize(
     "chunk",
     [

@@ -113,7 +113,7 @@ def _calls(pieces: Iterable[ToolPiece], status: str, call_id: str) -> Iterable[_
         index = piece.index if piece.index is not None else last + bool(named or last < 0)
         identity, name = heads.get(index, ("", ""))
         heads[index] = (identity or piece.id or "", name or (named or ""))
-        said = "" if piece.function is None else piece.function.arguments or ""
+        said = "" if piece.function is None else piece.function.text
         arguments[index] = arguments.get(index, "") + said
     for index, (identity, name) in sorted(heads.items()):
         own = f"{call_id}_{index}"

@@ -103,11 +103,12 @@ class Backend:
                 raise
             _log.info("call %s does not go on by %s: %s", call.id, means, error)
             return None
-        return answer
+        # A parser that expects reasoning first has taken the rest of the text for it.
+        return answer if answer.reasoning == order.prefix.reasoning else None
 
     async def _by_responses(self, call: Call, line: Line, asked: Mapping[str, Raw]) -> Answer:
         answer = Generated()
-        with self._reading(call, answer, self._as_chat(asked)):
+        with self._reading(call, answer, self._as_chat(asked) if line.ways.means else None):
             return await respond(
                 line.peer, call, line.headers, line.responses, lambda event: answer.add(heard(event))
             )

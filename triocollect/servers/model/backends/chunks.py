@@ -26,7 +26,14 @@ class Usage(msgspec.Struct, frozen=True):
 
 class _Function(msgspec.Struct, frozen=True):
     name: str | None = None
-    arguments: str | None = None
+    arguments: str | dict[str, Raw] | None = None  # an object where somebody is unlike everybody else
+
+    @property
+    def text(self) -> str:
+        """The characters of the arguments."""
+        if isinstance(self.arguments, dict):
+            return msgspec.json.encode(self.arguments).decode()
+        return self.arguments or ""
 
 
 class ToolPiece(msgspec.Struct, frozen=True):
@@ -54,7 +61,7 @@ class _Delta(msgspec.Struct, frozen=True):
 
 
 class _Choice(msgspec.Struct, frozen=True):
-    index: int = 0
+    index: int | None = None
     delta: _Delta | None = None
     message: _Delta | None = None  # of an answer that is not streamed
     text: str | None = None  # of completions
@@ -72,7 +79,7 @@ class _Chunk(msgspec.Struct, frozen=True):
     object: str | None = None
     created: int | float | None = None
     model: str | None = None
-    choices: tuple[_Choice, ...] = ()
+    choices: tuple[_Choice, ...] | None = None
     usage: Usage | None = None
     prompt_token_ids: tuple[int, ...] | None = None
     error: Raw = NO_RAW
@@ -129,7 +136,7 @@ def piece_of(data: bytes) -> Piece:
 
 
 def _piece(chunk: _Chunk) -> Piece:
-    first = next((choice for choice in chunk.choices if choice.index == 0), _Choice())
+    first = next((choice for choice in chunk.choices or () if not choice.index), _Choice())
     said = first.delta or first.message or _Delta(content=first.text)
     told = _told(first.logprobs)
     ids = _spelled(said.content or "", told) if first.token_ids is None else first.token_ids

@@ -15,7 +15,16 @@ _LIMITS: Final = ("max_completion_tokens", "max_tokens", "min_tokens")
 # Of a chat, not of a text that goes on.
 _CHAT_ONLY: Final = frozenset(
     {"add_generation_prompt", "chat_template", "chat_template_kwargs", "continue_final_message", "documents"}
-    | {"logprobs", "messages", "parallel_tool_calls", "reasoning_effort", "response_format", "tool_choice"}
+    | {
+        "logprobs",
+        "max_completion_tokens",
+        "max_tokens",
+        "messages",
+        "parallel_tool_calls",
+        "reasoning_effort",
+        "response_format",
+        "tool_choice",
+    }
     | {"tools", "top_logprobs"}
 )
 
@@ -53,10 +62,21 @@ def after_text(request: ChatRequest, prefix: Prefix, *, path: str, flagged: bool
 
 
 def after_tokens(request: ChatRequest, prefix: Prefix, prompt: Sequence[int], *, path: str) -> Order:
-    """Prompt and prefix as ids; the rest is told as ids too."""
+    """Prompt and prefix as ids; the rest is told as ids too.
+
+    The limit is always said: without one `/completions` ends after 16 tokens, unlike a chat.
+    """
     kept = {name: one for name, one in _lowered(request, prefix).items() if name not in _CHAT_ONLY}
-    ids: Json = [*prompt, *prefix.ids]
-    return Order(path, kept | {"prompt": ids, "return_token_ids": True, "return_tokens": True}, prefix)
+    ids: JsonObject = {"prompt": [*prompt, *prefix.ids], "max_tokens": tokens_left(request, prefix)}
+    return Order(path, kept | ids | {"return_token_ids": True}, prefix)
+
+
+def after_tokens_natively(request: ChatRequest, prefix: Prefix, prompt: Sequence[int]) -> Order:
+    """The same in the words of llama.cpp's `/completion`."""
+    kept = {name: one for name, one in _lowered(request, prefix).items() if name not in _CHAT_ONLY}
+    left = tokens_left(request, prefix)
+    ids: JsonObject = {"prompt": [*prompt, *prefix.ids], "n_predict": -1 if left is None else left}
+    return Order("/completion", kept | ids | {"return_tokens": True}, prefix)
 
 
 def _lowered(request: ChatRequest, prefix: Prefix) -> JsonObject:

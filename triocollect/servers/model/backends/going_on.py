@@ -11,6 +11,7 @@ from triocollect.servers.model.backends.continuing import (
     Order,
     after_text,
     after_tokens,
+    after_tokens_natively,
     shortened,
     stop_strings,
     stopped_at,
@@ -37,7 +38,7 @@ async def order_for(line: Line, means: Means, request: ChatRequest, prefix: Pref
     if whole is None or not prompt:
         return None
     if line.seen.takes_ids == "completion":
-        return after_tokens(request, whole, prompt, path="/completion")
+        return after_tokens_natively(request, whole, prompt)
     return after_tokens(request, whole, prompt, path=f"{line.seen.api}/completions")
 
 
@@ -75,16 +76,19 @@ def _may_end_a_message(text: str) -> bool:
 
 
 def _with_text(prefix: Prefix, tokens: int, spelled: str) -> Prefix | None:
-    """The first tokens of it, which spell this: perhaps some reasoning, then the text and more."""
-    begins = 0
+    """The first tokens of it, which spell this: perhaps some reasoning, then the text and more.
+
+    Some tokenizers leave out white space at the beginning.
+    """
+    said, begins = prefix.text.lstrip(), 0
     if prefix.reasoning:
-        thought = spelled.find(prefix.reasoning.strip())
-        begins = spelled.find(prefix.text, max(0, thought) + len(prefix.reasoning.strip()))
-    text = spelled[max(0, begins) :]
-    if begins < 0 or not (text.startswith(prefix.text) or prefix.text.startswith(text)):
+        thought = prefix.reasoning.strip()
+        begins = spelled.find(said, max(0, spelled.find(thought)) + len(thought))
+    rest_of_it = spelled[max(0, begins) :].lstrip()
+    if begins < 0 or not (rest_of_it.startswith(said) or said.startswith(rest_of_it)):
         return None
-    shorter = shortened(prefix, Mark(tokens, len(prefix.text)))
-    return replace(shorter, text=text, marks=(Mark(tokens, len(text)),))
+    text = prefix.text[: len(prefix.text) - len(said)] + rest_of_it
+    return replace(shortened(prefix, Mark(tokens, len(text))), text=text, marks=(Mark(tokens, len(text)),))
 
 
 async def rest(line: Line, request: ChatRequest, order: Order, answer: Generated) -> None:

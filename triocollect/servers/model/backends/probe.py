@@ -4,7 +4,7 @@ What is not shown is taken not to be there. Names are not believed, except SGLan
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final, final
 
 import httpx
@@ -18,13 +18,13 @@ from triocollect.servers.model.backends.chunks import Piece, piece_of
 from triocollect.servers.model.backends.line import Line
 from triocollect.servers.model.backends.ways import Findings, decide
 from triocollect.servers.model.events import EventStream
-from triocollect.servers.peers import Peer, answered_badly
+from triocollect.servers.peers import Peer, PeerReply, answered_badly
 
 STEP_S: Final = 60.0  # for one of the requests; a busy backend lets them queue
 _ABSENT: Final = frozenset({404, 405, 501})
 _NOT_READY: Final = frozenset({429, 503})  # a model that is being loaded
 QUESTION: Final[Json] = {"role": "user", "content": "Count from one to nine, in words."}
-_OF_A_PROMPT: Final = ("model", "messages", "chat_template_kwargs")
+_OF_A_PROMPT: Final = ("model", "messages", "chat_template_kwargs", "reasoning_effort")
 _V1: Final = re.compile(r"/v1/?$")
 
 
@@ -96,7 +96,7 @@ class Probe:
     async def _served(self) -> Findings:
         """Where its interface is, and which models it tells of. Some tell of none."""
         for api in ("/v1",) if self._given_v1 else ("", "/v1"):
-            reply = await self._backend.get(f"{api}/models", self._headers)
+            reply = await self._in_time(f"{api}/models", self._backend.get(f"{api}/models", self._headers))
             if reply.status == httpx.codes.OK:
                 try:
                     models = msgspec.json.decode(reply.body, type=_Models, strict=False).data
@@ -198,12 +198,16 @@ class Probe:
         return self._named() | settings | {"messages": [QUESTION, *answer]}
 
     async def _post(self, path: str, body: JsonObject) -> tuple[int, bytes]:
+        asked = self._backend.ask(path, msgspec.json.encode(body), self._headers)
+        reply = await self._in_time(path, asked)
+        if reply.status in _NOT_READY:
+            raise answered_badly(self._backend.name, path, reply)
+        return reply.status, reply.body
+
+    async def _in_time(self, path: str, asked: Awaitable[PeerReply]) -> PeerReply:
         with trio.move_on_after(STEP_S):
-            reply = await self._backend.ask(path, msgspec.json.encode(body), self._headers)
-            if reply.status in _NOT_READY:
-                raise answered_badly(self._backend.name, path, reply)
-            return reply.status, reply.body
-        raise PeerError(f"{self._backend.name} does not answer {path}", passing=True)
+            return await asked
+        raise PeerError(f"{self._backend.name} has not answered {path} in {STEP_S:g} s", passing=True)
 
 
 async def prompt_tokens(line: Line, request: JsonObject) -> tuple[int, ...]:

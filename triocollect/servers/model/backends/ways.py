@@ -118,9 +118,19 @@ def extras_of(ways: Ways, request: ChatRequest) -> JsonObject:
 
 def _fits(means: Means, request: ChatRequest, prefix: Prefix) -> bool:
     if means == "token_ids":
-        raw = not request.get("tools") and not request.get("logprobs")
+        raw = not request.get("tools") and not request.get("logprobs") and _is_text(request["messages"])
         return raw and bool(prefix.ids)
     return not prefix.reasoning
+
+
+def _is_text(messages: Json) -> bool:
+    """Whether no message has pictures, which tokens alone would not bring back."""
+    contents = (
+        [one.get("content") for one in messages if isinstance(one, dict)]
+        if isinstance(messages, list)
+        else []
+    )
+    return all(content is None or isinstance(content, str) for content in contents)
 
 
 def _greedy(request: ChatRequest) -> bool:
