@@ -33,6 +33,7 @@ ERRORS: Final = {  # and the calls that may fail so
     "EROFS": {"open", "rename", "unlink", "mkdir", "rmdir"},
 }
 HALF: Final = "half a write"
+STRUCK: Final = "struck"  # a fact: the disk has failed
 _CHANGES_NOTHING: Final = {"look", "close"}
 
 
@@ -54,7 +55,7 @@ class Failing:
     """A disk that fails."""
 
     def __init__(self, world: World, blow: Blow) -> None:
-        self._world, self._blow, self._count = world, blow, 0
+        self._world, self._blow, self._count, self._has_struck = world, blow, 0, False
 
     def before(self, call: Call) -> int | None:
         if not is_ours(call):
@@ -64,10 +65,13 @@ class Failing:
         if self._count == blow.nth or (
             blow.stays and self._count > blow.nth and call.name in _may(blow.what)
         ):
+            if blow.what == HALF and call.name != "write":
+                return None
+            if not self._has_struck:
+                self._has_struck = True
+                note(self._world, STRUCK, str(call))
             if blow.what == HALF:
-                return max(1, len(call.data) // 2) if call.name == "write" else None
-            if self._count == blow.nth:
-                note(self._world, "struck", str(call))
+                return max(1, len(call.data) // 2)
             self._doubt(call)
             number = getattr(errno, blow.what)
             raise OSError(number, os.strerror(number))
@@ -122,7 +126,9 @@ def strike(blow: Blow, base: Path, tally: Tally) -> None:
         told = [fact.of for fact in facts if fact.what == "told"]
         outcome = "broken" if faults else "ends with a message" if told else "goes on"
         tally.explored += 1
-        tally.fault(blow.what + (", which stays" if blow.stays else ""), named(blow.call), str(blow), outcome)
+        if any(fact.what == STRUCK for fact in facts):  # its calls may be fewer this time
+            kind = blow.what + (", which stays" if blow.stays else "")
+            tally.fault(kind, named(blow.call), str(blow), outcome)
         for number, what in faults[:3]:
             for one in dict.fromkeys((number, 15)):
                 replay = tally.replay(str(blow))
