@@ -1,11 +1,10 @@
 """The power of a real disk may go at any call: what was acknowledged or published is there; a run goes on."""
 
 import os
-import subprocess
 
 import pytest
 
-from fuzz.disk.mounted import take_down_strays
+from fuzz.disk.mounted import lacks, take_down_strays
 from fuzz.disk.powercut import KINDS, Run
 from fuzz.tally import Tally
 
@@ -15,10 +14,9 @@ pytestmark = [pytest.mark.root, pytest.mark.processes]
 def lived(run):
     tally = Tally("powercut", 0)
     take_down_strays()
-    try:
-        run.live(tally)
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"needs mounts of {run.kind}: {getattr(error, 'stderr', '') or error}")
+    if (why := lacks(run.kind)) is not None:
+        pytest.skip(f"needs mounts of {run.kind}: {why}")
+    run.live(tally)
     return tally
 
 

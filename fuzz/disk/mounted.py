@@ -5,6 +5,7 @@ import fcntl
 import os
 import struct
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from typing import Final, Literal
@@ -53,6 +54,16 @@ class Disk:
         if self.place.is_mount():
             _take_down(self.place)
         self._lock.close()
+
+
+def lacks(kind: Literal["xfs", "ext4"]) -> str | None:
+    """Why there can be no such disk here, by an attempt to have one; None where there can."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            Disk(Path(folder), kind).take_down()
+        except (OSError, subprocess.CalledProcessError) as fault:
+            return getattr(fault, "stderr", "") or str(fault)
+    return None
 
 
 def cut_power(place: Path) -> None:

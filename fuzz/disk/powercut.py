@@ -9,7 +9,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from fuzz.disk.afterwards import afterwards
 from fuzz.disk.calls import Call
 from fuzz.disk.children import facts_of, lived, sum_of, why
 from fuzz.disk.demands import Facts, keys_in, of_files
-from fuzz.disk.mounted import Disk, cut_power, take_down_strays
+from fuzz.disk.mounted import Disk, cut_power, lacks, take_down_strays
 from fuzz.disk.places import counts, named
 from fuzz.disk.results import files_in, named_in
 from fuzz.disk.storage import ACKNOWLEDGED
@@ -68,6 +67,8 @@ def explore(options: Options, tally: Tally) -> None:
 def _runs(options: Options, tally: Tally) -> None:
     logging.disable(logging.WARNING)  # what servers say of peers that died
     take_down_strays()
+    if (why := next(filter(None, map(lacks, KINDS)), None)) is not None:
+        raise SystemExit(f"{NEEDS}: {why}")
     deadline = time.monotonic() + options.seconds
     if options.replay is not None:
         kind, _, seed = options.replay.partition(":")
@@ -76,10 +77,7 @@ def _runs(options: Options, tally: Tally) -> None:
     seed = options.seed
     while time.monotonic() < deadline:
         for kind in KINDS:
-            try:
-                Run(kind, seed).live(tally)
-            except (OSError, subprocess.CalledProcessError) as fault:
-                raise SystemExit(f"{NEEDS}: {getattr(fault, 'stderr', '') or fault}") from None
+            Run(kind, seed).live(tally)
         seed += 1
 
 
@@ -93,7 +91,7 @@ class Run:
     sync: Callable[[int], None] = os.fsync
 
     def live(self, tally: Tally) -> None:
-        """Raises OSError or CalledProcessError where there can be no such disk."""
+        """Lives on it, one after another, and one without a cut."""
         root = Path(tempfile.mkdtemp())
         try:
             disk = Disk(root, self.kind)
