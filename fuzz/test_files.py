@@ -21,7 +21,7 @@ def test_whatever_became_of_the_files_whole_rows_are_kept_and_nothing_else_is_be
     if account.violations:
         pytest.fail("\n".join(account.violations[:10]))
     assert met == set(PLACES)
-    assert account.explored > CASES * 0.9
+    assert account.explored > CASES * 0.75, "harms that change nothing do not count"
     assert account.kinds.keys() == HARMS.keys() | SIGNED.keys()
     assert min(len(kind.digests) // 8 for kind in account.kinds.values()) > CASES // 200
 

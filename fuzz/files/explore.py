@@ -115,8 +115,10 @@ def live(bench: Bench, place: str, number: int, tally: Tally) -> None:
                 data = packed(dice, data)
             harms = SIGNED if place == "signed" else HARMS
             for harm in dice.choices(list(harms), k=dice.choice((1, 1, 2))):
-                data = harms[harm](dice, data)
-                done.append(harm)
+                harmed_data = harms[harm](dice, data)
+                if harmed_data != data:  # not every harm finds something to do
+                    done.append(harm)
+                data = harmed_data
             (folder / name).write_bytes(data)
             if place == "signed":
                 sign(folder, name, data)
@@ -130,7 +132,7 @@ def live(bench: Bench, place: str, number: int, tally: Tally) -> None:
             (folder / "out_torn.jsonl").unlink(missing_ok=True)
     for harm in done:
         tally.fault(harm, place, str(number), outcome)
-    tally.explored += 1
+    tally.explored += bool(done)
 
 
 def try_one(bench: Bench, place: str, number: int, tally: Tally) -> None:
