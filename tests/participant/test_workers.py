@@ -1,11 +1,13 @@
 """Several workers behind one port are one participant."""
 
+from contextlib import asynccontextmanager
+
 import anyio
 import pytest
 
 from tests.participant.harness import commit, inline, retire
-from tests.participant.workers import EPISODES, crowd
-from triocollect.participant.workers import owner_of
+from tests.participant.workers import EPISODES, Worker, crowd
+from triocollect.participant.workers import frames, owner_of
 from triocollect.protocol.ids import EpisodeId
 
 KEYS = [episode.capture_key for episode in EPISODES]
@@ -138,6 +140,28 @@ async def test_a_worker_that_is_lost_after_the_prepare_fails_the_commit_and_noth
         assert not [*tmp_path.rglob("*.json*")]
 
 
+async def test_a_commit_whose_operation_ends_while_workers_export_is_over_and_not_unready(tmp_path):
+    async with crowd(tmp_path, 2) as caller, anyio.create_task_group() as tasks:
+        await count_all(caller)
+        await caller.ok("prepare", 1)
+        codes = []
+
+        async def committing():
+            codes.append(await caller.refused("commit", 1, **commit(1, *EPISODES)))
+
+        for worker in caller.workers.values():
+            worker.theirs.hold()
+        tasks.start_soon(committing)
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(caller.ok, "resume", 1)
+        await anyio.wait_all_tasks_blocked()
+        for worker in caller.workers.values():
+            worker.theirs.go_on()
+        await anyio.wait_all_tasks_blocked()
+        assert codes == ["stale_checkpoint"]
+        assert not [*tmp_path.rglob("*.json*")]
+
+
 async def test_one_that_is_not_at_its_boundaries_any_more_says_so_instead_of_exporting(tmp_path):
     async with crowd(tmp_path, 2) as caller:
         await count_all(caller)
@@ -222,3 +246,49 @@ async def test_capabilities_say_how_many_workers_there_are(tmp_path):
     async with crowd(tmp_path, 3) as caller:
         told = (await caller.client.get("/checkpoint/v1/capabilities")).json()
         assert (told["workers"], told["kind"], told["instance"]) == (3, "resources", "counts")
+
+
+async def test_a_worker_that_is_open_or_closed_for_another_checkpoint_exports_nothing(tmp_path):
+    async with told(Worker(1)) as (worker, say):
+        await say(frames.Welcome({}, {}))
+        await say(frames.Stand(3, closed=True, sender=None, left=False))
+        await worker.member.ready.wait()
+        assert (await say(frames.Export(number=1, generation=2, scope=()))).not_ready
+        assert not (await say(frames.Export(number=2, generation=3, scope=()))).not_ready
+        await say(frames.Stand(3, closed=False, sender=None, left=False))
+        assert (await say(frames.Export(number=3, generation=3, scope=()))).not_ready
+
+
+async def test_a_worker_that_has_served_takes_up_nothing(tmp_path):
+    async with told(Worker(1)) as (worker, say):
+        await say(frames.Welcome({}, {}))
+        await say(frames.Stand(0, closed=False, sender=None, left=False))
+        await worker.add(EPISODES[0])
+        done = await say(frames.Install(number=1, records=(), becomes=()))
+        assert done.fault == "it has served: only a fresh process is restored into"
+
+
+async def test_a_worker_that_hears_of_the_next_close_first_opens_in_between(tmp_path):
+    async with told(Worker(1)) as (worker, say):
+        await say(frames.Welcome({}, {}))
+        for generation in (1, 2):
+            await say(frames.Stand(generation, closed=True, sender=None, left=False))
+        await say(frames.Tell(number=1))
+        assert [word for word in worker.counts.heard if word != "report"] == ["close", "open", "close"]
+
+
+@asynccontextmanager
+async def told(worker):
+    """A worker, and how it is told something; of an order, the answer."""
+
+    async def say(said):
+        await worker.ours.send(frames.encode(said))
+        done = None
+        while isinstance(said, frames.Order) and not isinstance(done, frames.Done):
+            done = frames.from_worker(await worker.ours.receive())
+        return done
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(worker.run)
+        yield worker, say
+        tasks.cancel_scope.cancel()

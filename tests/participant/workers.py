@@ -18,6 +18,7 @@ class OneWay:
 
     def __init__(self):
         self._frames, self._closed, self._changed = deque(), False, anyio.Event()
+        self._held = False
 
     async def send(self, frame):
         await anyio.lowlevel.checkpoint()
@@ -28,7 +29,7 @@ class OneWay:
 
     async def receive(self):
         await anyio.lowlevel.checkpoint()
-        while not self._frames:
+        while self._held or not self._frames:
             if self._closed:
                 raise anyio.EndOfStream
             await self._changed.wait()
@@ -36,6 +37,11 @@ class OneWay:
 
     def close(self):
         self._closed = True
+        self._change()
+
+    def hold(self, *, held=True):
+        """Nothing arrives for a while."""
+        self._held = held
         self._change()
 
     def _change(self):
@@ -53,6 +59,12 @@ class MemoryLink:
     def close(self):
         for way in self._ways:
             way.close()
+
+    def hold(self):
+        self._ways[1].hold()
+
+    def go_on(self):
+        self._ways[1].hold(held=False)
 
 
 def a_line():

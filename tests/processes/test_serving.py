@@ -76,11 +76,14 @@ def wholes(tmp_path_factory):
     return uninterrupted(life)
 
 
-def test_servers_that_are_told_to_end_first_let_their_collector_cut_what_it_stops_with(tmp_path, wholes):
+@pytest.mark.parametrize("workers", [1, 2])
+def test_servers_that_are_told_to_end_first_let_their_collector_cut_what_it_stops_with(
+    tmp_path, wholes, workers
+):
     place = TokenFolder(tmp_path)
     witness = Witness(tmp_path)
     with (
-        place.serving("--port", "0", rate="3") as (servers, head),
+        place.serving("--port", "0", "--workers", workers, rate="3") as (servers, head),
         place.run("--head-server", head) as run,
     ):
         place.at_work(run)

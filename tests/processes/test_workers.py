@@ -146,6 +146,19 @@ def test_the_scripted_worker_is_always_one_process(tmp_path):
     assert "--workers: the inference server is always one process; leave it out" in told
 
 
+def test_a_run_that_is_killed_takes_every_coordinator_and_worker_with_it(tmp_path):
+    lives, seen = Lives(tmp_path, tokens_per_s=TOKENS_PER_S), []
+
+    def kill(run):
+        seen.extend(alive(descendants(run.pid)))
+        run.kill()
+
+    life, _ = lives.live(lives.after(12, kill), workers=2)
+    assert life.code == -signal.SIGKILL
+    assert len(seen) == 4 * 3 + 1
+    assert until(lambda: not alive(seen), PATIENCE_S)
+
+
 def test_a_coordinator_that_is_killed_takes_its_workers_with_it_and_ends_the_run(tmp_path):
     lives, seen = Lives(tmp_path, tokens_per_s=TOKENS_PER_S), []
 

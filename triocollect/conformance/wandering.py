@@ -204,6 +204,7 @@ def _agreeing(
             if all(
                 says[place] == answers[place]
                 or (len(askings) > 1 and _was_cut_off(reference, askings[place], answers[place]))
+                or _was_early(askings, askings[place], says[place], answers[place])
                 for place in order
             ):
                 after.append(reference)
@@ -214,6 +215,13 @@ def _was_cut_off(reference: Reference, asking: Asking, answered: str) -> bool:
     """One that was under way when another ended its operation may be told of that end."""
     over = asking.epoch < reference.epoch or asking.operation <= reference.over
     return over and asking.verb in _CUT_OFF and answered == Code.STALE_CHECKPOINT
+
+
+def _was_early(askings: Sequence[Asking], asking: Asking, says: str, answered: str) -> bool:
+    """A commit may come while the prepare beside it still asks other processes."""
+    prepare = asking._replace(verb="prepare")
+    met = any(one._replace(flavour=asking.flavour) == prepare for one in askings)
+    return asking.verb == "commit" and met and (says, answered) == (Code.INVALID_PHASE, Code.NOT_READY)
 
 
 def _stands(reference: Reference) -> tuple[str, int, int | None]:

@@ -125,7 +125,7 @@ async def _gathered(standing: Standing[R], cut: Cut[R], coming: Later[R]) -> Ref
             _take(standing, cut, exported)
     except Exception as error:  # noqa: BLE001  # the hooks are somebody else's code
         cut.failed = refuse(error)
-    return cut.failed
+    return cut.failed if standing.ours(cut.call) else over(cut.call)  # its end opens who was to export
 
 
 def _check(cut: Cut[R], kind: Kind) -> None:

@@ -1,6 +1,6 @@
 """A request finds the worker that keeps its rollout, over real sockets."""
 
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 
 import anyio
 import httpx
@@ -116,6 +116,21 @@ async def test_every_worker_passes_on_what_is_anothers_and_nothing_of_it_is_chan
                     told = {"worker": owner, "method": "PUT", "query": "a=b%20c", "body": "é" * 70_000}
                     assert (reply.status_code, reply.json()) == (207, told)
                     assert reply.headers.get_list("set-cookie") == ["a=1", "b=2"]
+
+
+async def test_requests_of_one_rollout_that_come_side_by_side_meet_on_one_worker():
+    async with a_row(3) as row, AsyncExitStack() as opened:
+        clients = [await opened.enter_async_context(row.client(number)) for number in row.routers]
+        served = []
+
+        async def ask(client):
+            reply = await client.post("/v1/x", headers=identity_headers(EPISODES[0]))
+            served.append(reply.json()["worker"])
+
+        async with trio.open_nursery() as nursery:
+            for client in clients * 5:
+                nursery.start_soon(ask, client)
+        assert served == [owner_of(EPISODES[0].rollout_id, 3)] * 15
 
 
 async def test_a_request_that_names_no_rollout_is_served_where_it_arrives():
