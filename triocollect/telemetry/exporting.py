@@ -9,20 +9,17 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Final, cast
-from wsgiref.simple_server import WSGIServer
 
 from attrs import evolve
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import Decision, Sampler
-from prometheus_client import CollectorRegistry, start_http_server
 
 from triocollect.config.settings import TelemetryConfig
 from triocollect.errors import UsageError
@@ -87,14 +84,11 @@ class Exporting:
 
     def scraped(self, address: str) -> MetricReader:
         """Serves metrics at HOST:PORT. Raises UsageError where it cannot listen there."""
-        host, _, port = address.rpartition(":")
-        registry = CollectorRegistry()
-        try:
-            server, _ = start_http_server(int(port), host.strip("[]"), registry)
-        except (OSError, OverflowError) as error:
-            raise UsageError(f"--prometheus {address}: cannot listen there: {error}") from error
-        self._closings.append(lambda: _end(server))
-        return PrometheusMetricReader(registry=registry)
+        from triocollect.telemetry.scraping import scraped  # noqa: PLC0415  # has a server, slow to load
+
+        reader, close = scraped(address)
+        self._closings.append(close)
+        return reader
 
     def meter(self, readers: Sequence[MetricReader]) -> Metering:
         """Metrics, for these readers."""
@@ -162,8 +156,3 @@ def meter(recorder: Recorder, metering: Metering) -> None:
 
 def _sends(signal: str) -> bool:
     return os.environ.get(f"OTEL_{signal}_EXPORTER", "otlp").strip().lower() != "none"
-
-
-def _end(server: WSGIServer) -> None:
-    server.shutdown()
-    server.server_close()

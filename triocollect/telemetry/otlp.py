@@ -11,8 +11,10 @@ from typing import Final
 from triocollect.telemetry.made import Attributes, Span, SpanKind, Stand
 
 _KINDS: Final[Mapping[SpanKind, bytes]] = {"internal": b"\x01", "server": b"\x02", "client": b"\x03"}
-_LOCAL: Final = (0x100).to_bytes(4, "little")  # it is known that the parent is of this process
-_REMOTE: Final = (0x300).to_bytes(4, "little")
+_LOCAL: Final = b"\x85\x01" + (0x100).to_bytes(4, "little")  # it is known whose the parent is: ours
+_REMOTE: Final = b"\x85\x01" + (0x300).to_bytes(4, "little")
+_names: Final = struct.Struct("<2s16s2s8s").pack
+_times: Final = struct.Struct("<BQBQ").pack
 _UNSET: Final = b"\x7a\x00"
 _MOST_WORDS: Final = 1024  # names that are kept encoded
 _SEVEN: Final = 0x7F
@@ -24,44 +26,40 @@ def request(resource: Attributes, scope: tuple[str, str], spans: Iterable[bytes]
     """An ExportTraceServiceRequest of encoded spans. `scope`: name and version of who made them."""
     name, version = (part.encode() for part in scope)
     of_scope = b"\x0a" + _sized(b"\x0a" + _sized(name) + b"\x12" + _sized(version))
-    of_resource = b"\x0a" + _sized(attributes(resource, b"\x0a"))
+    attributes = b"".join([_attribute(b"\x0a", key, resource[key]) for key in resource])
+    of_resource = b"\x0a" + _sized(attributes)
     return b"\x0a" + _sized(of_resource + b"\x12" + _sized(of_scope + b"".join(spans)))
 
 
 def encoded(span: Span) -> bytes:
     """A span as a part of its scope."""
-    at, parent = span.at, span.parent
-    body = b"".join(
-        (
-            b"\x0a\x10",
-            at.trace,
-            b"\x12\x08",
-            at.span,
-            b"" if parent is None else b"\x22\x08" + parent.span,
-            b"\x2a",
-            _word(span.name),
-            b"\x30",
-            _KINDS[span.kind],
-            b"\x39",
-            span.began.to_bytes(8, "little"),
-            b"\x41",
-            span.ended.to_bytes(8, "little"),
-            attributes(span.about, b"\x4a"),
-            b"".join(map(_link, span.links)) if span.links else b"",
-            _UNSET if span.fault is None else _error(span.fault),
-            b"\x85\x01",
-            _REMOTE if parent is not None and parent.remote else _LOCAL,
-        )
+    at, parent, links, about = span.at, span.parent, span.links, span.about
+    body = (
+        _names(b"\x0a\x10", at.trace, b"\x12\x08", at.span)
+        + (b"" if parent is None else b"\x22\x08" + parent.span)
+        + _named(span.name, span.kind)
+        + _times(0x39, span.began, 0x41, span.ended)
+        + b"".join([_attribute(b"\x4a", name, about[name]) for name in about])
+        + (b"".join(map(_link, links)) if links else b"")
+        + (_UNSET if span.fault is None else _error(span.fault))
+        + (_REMOTE if parent is not None and parent.remote else _LOCAL)
     )
     return b"\x12" + _sized(body)
 
 
-def attributes(about: Attributes, tag: bytes) -> bytes:
-    """Repeated KeyValues under the tag of their field."""
-    found = b""
-    for name, value in about.items():
-        found += tag + _sized(_key(name) + _value(value))
-    return found
+@lru_cache(_MOST_WORDS)
+def _named(name: str, kind: SpanKind) -> bytes:
+    return b"\x2a" + _sized(name.encode(errors="replace")) + b"\x30" + _KINDS[kind]
+
+
+def _attribute(tag: bytes, name: str, value: str | float | bool) -> bytes:  # noqa: FBT001  # what it can be
+    """A KeyValue under the tag of its field."""
+    return tag + _sized(_key(name) + _value(value))
+
+
+@lru_cache(_MOST_WORDS)
+def _key(name: str) -> bytes:
+    return b"\x0a" + _sized(name.encode(errors="replace")) + b"\x12"
 
 
 def _value(value: str | float | bool) -> bytes:  # noqa: FBT001  # what an attribute can be
@@ -78,24 +76,12 @@ def _value(value: str | float | bool) -> bytes:  # noqa: FBT001  # what an attri
 
 
 def _link(to: Stand) -> bytes:
-    flags = _REMOTE if to.remote else _LOCAL
-    return b"\x6a" + _sized(b"\x0a\x10" + to.trace + b"\x12\x08" + to.span + b"\x35" + flags)
+    flags = (_REMOTE if to.remote else _LOCAL).removeprefix(b"\x85\x01")
+    return b"\x6a" + _sized(_names(b"\x0a\x10", to.trace, b"\x12\x08", to.span) + b"\x35" + flags)
 
 
 def _error(fault: str) -> bytes:
     return b"\x7a" + _sized(b"\x12" + _sized(fault.encode(errors="replace")) + b"\x18\x02")
-
-
-@lru_cache(_MOST_WORDS)
-def _word(text: str) -> bytes:
-    """A name, which comes again and again."""
-    return _sized(text.encode(errors="replace"))
-
-
-@lru_cache(_MOST_WORDS)
-def _key(name: str) -> bytes:
-    """The beginning of a KeyValue."""
-    return b"\x0a" + _word(name) + b"\x12"
 
 
 def _sized(data: bytes) -> bytes:

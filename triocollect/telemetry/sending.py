@@ -1,6 +1,7 @@
 """Spans on their way to a store: as bytes of OTLP, or as spans of the SDK."""
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias
 
@@ -42,7 +43,7 @@ class Batches:
         self._every_s: Final = every_s
         self._at_once: Final = at_once
         self._most: Final = most
-        self._waiting: list[bytes] = []
+        self._waiting: Final = deque[bytes]()  # one thread puts in at one end, one takes from the other
         self._over = False
         self._wake: Final = threading.Event()
         self._thread: Final = threading.Thread(target=self._run, name="spans", daemon=True)
@@ -70,9 +71,8 @@ class Batches:
         self._send()
 
     def _send(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for start in range(0, len(waiting), self._at_once):
-            some = waiting[start : start + self._at_once]
+        while found := min(len(self._waiting), self._at_once):
+            some = [self._waiting.popleft() for _ in range(found)]
             self._post(request(self._resource, (SCOPE, VERSION), some))
 
 

@@ -1,0 +1,72 @@
+"""Spans wait for their store in a thread of its own: none is lost on the way, no row waits for one."""
+
+import threading
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from triocollect.telemetry.made import Span, Stand
+from triocollect.telemetry.sending import Batches
+
+
+class Store:
+    """Takes what is posted, when it is let."""
+
+    success = True
+
+    def __init__(self):
+        self.names, self.requests = [], 0
+        self.busy, self.let = threading.Event(), threading.Event()
+
+    def __call__(self, data):
+        self.busy.set()
+        self.let.wait()
+        self.requests += 1
+        whole = ExportTraceServiceRequest.FromString(data)
+        self.names += [span.name for span in whole.resource_spans[0].scope_spans[0].spans]
+        return self
+
+
+@pytest.fixture
+def store():
+    return Store()
+
+
+def span(name):
+    return Span(name, Stand(b"t" * 16, b"s" * 8), None, "internal", 1, 2, {})
+
+
+def batches(store, *, every_s=0.001, at_once=100, most=1_000_000):
+    return Batches(store, {}, every_s=every_s, at_once=at_once, most=most)
+
+
+def test_every_span_comes_once_and_in_order_however_often_they_are_sent(store):
+    store.let.set()
+    sending = batches(store, every_s=1e-6)
+    names = [str(number) for number in range(20_000)]
+    for name in names:
+        sending.give((span(name),))
+    sending.close()
+    assert store.names == names
+
+
+def test_many_that_wait_are_sent_some_at_a_time(store):
+    sending = batches(store, at_once=10)
+    sending.give((span("first"),))
+    assert store.busy.wait(60)
+    sending.give(tuple(map(span, map(str, range(25)))))
+    store.let.set()
+    sending.close()
+    assert store.requests == 4
+    assert len(store.names) == 26
+
+
+def test_a_store_that_takes_nothing_keeps_nobody_waiting_and_little_memory(store):
+    sending = batches(store, at_once=1, most=10)
+    sending.give((span("first"),))
+    assert store.busy.wait(60)
+    for number in range(1000):
+        sending.give((span(str(number)),))
+    store.let.set()
+    sending.close()
+    assert store.names == ["first", *map(str, range(10))]
