@@ -86,6 +86,14 @@ def test_every_send_of_a_row_is_an_attempt_below_it_and_says_how_it_ended(told):
     assert not any(child.links for child in told.below(row)), "it continues nothing"
 
 
+def test_an_attempt_of_which_nothing_ran_and_that_is_sent_again_is_one_span(told):
+    hear(told, started(), RowSent(KEY, attempt(0), "a"), RowRetried(KEY, attempt(0), "refused", 1.0))
+    hear(told, RowSent(KEY, attempt(0), "a"), RowSucceeded(KEY, attempt(0), "a", 1.0, 1.0))
+    [sent] = told.named("attempt")
+    assert sent.attributes["triocollect.outcome"] == "succeeded"
+    assert sent.status.status_code is StatusCode.UNSET
+
+
 def test_a_row_that_was_never_sent_has_no_span(told):
     hear(told, started(), RowLeft(KEY, "the dispatch budget is spent"))
     assert told.spans == ()

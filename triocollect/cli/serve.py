@@ -222,7 +222,11 @@ def _part(
 def _telemetry(export: str | None, prometheus: str | None, log: str | None) -> TelemetryConfig:
     """Raises ConfigError, and UsageError where the extra is missing."""
     asked = {"telemetry": export, "prometheus": prometheus, "log_json": log}
-    given = {name: _read(BY_KEY[name].flag, text, BY_KEY[name].kind) for name, text in asked.items() if text}
+    given = {
+        name: _read(BY_KEY[name].flag, text, BY_KEY[name].kind)
+        for name, text in asked.items()
+        if text is not None
+    }
     settings = TelemetryConfig(
         export=cast("TelemetryExport", given.get("telemetry", "none")),
         prometheus=cast("str | None", given.get("prometheus")),

@@ -33,8 +33,9 @@ class _Row:
     at: Stand
     began: int
     episode: EpisodeId  # of the attempt in flight, or of the last one
-    attempt: Stand | None = None  # in flight
+    attempt: Stand | None = None  # its span, until that is made
     attempt_began: int = 0
+    retried: tuple[str, int] | None = None  # no reply came, why and when: it may be sent again
 
 
 class RowSpans:
@@ -65,9 +66,8 @@ class RowSpans:
             case RowFailed():
                 self._ended(event.key, "failed", event.failure_class)
             case RowRetried():
-                row = self._rows.get(event.key)
-                if row is not None and (spans := self._attempt_ended(row, "retried", event.reason)):
-                    self._give(spans)
+                if (row := self._rows.get(event.key)) is not None:
+                    row.retried = event.reason, self._now()
             case RowLeft():
                 self._ended(event.key, "left")
             case RunStarted():
@@ -94,6 +94,11 @@ class RowSpans:
             trace = ids.rollout_trace(self._run, episode.rollout_id)
             at = Stand(trace, ids.row_span(trace, episode.attempt), self._wanted(trace))
             row = self._rows[key] = _Row(at, now, episode)
+        if row.retried is not None and episode == row.episode:
+            row.retried = None  # nothing ran of it: it is the same attempt still
+            return
+        if spans := self._attempt_ended(row, "retried", None):
+            self._give(spans)
         row.episode, row.attempt_began = episode, now
         row.attempt = self._stand_of(row, episode)
 
@@ -113,10 +118,12 @@ class RowSpans:
     def _attempt_ended(self, row: _Row, outcome: str, fault: str | None) -> tuple[Span, ...]:
         """Its span; none where none is in flight, or nothing is kept."""
         at, row.attempt = row.attempt, None
+        now = self._now()
+        if row.retried is not None:
+            (fault, now), row.retried, outcome = row.retried, None, "retried"
         if at is None or not at.sampled:
             return ()
         about: Attributes = {"triocollect.attempt": row.episode.attempt, "triocollect.outcome": outcome}
         before = self._continues.pop(row.episode, None)
         links = () if before is None else (self._stand_of(row, before),)
-        began, now = row.attempt_began, self._now()
-        return (Span("attempt", at, row.at, "client", began, now, about, links, fault),)
+        return (Span("attempt", at, row.at, "client", row.attempt_began, now, about, links, fault),)
