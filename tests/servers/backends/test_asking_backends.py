@@ -6,6 +6,7 @@ from itertools import pairwise
 import httpx
 import pytest
 import trio
+import trio.testing
 
 from tests.servers.backends.scripted import KINDS, VLLM, LlamaCpp, Scripted, SGLang
 from tests.servers.backends.test_continuing import a_backend, a_call, continuing, cut_at, told
@@ -89,12 +90,30 @@ async def test_a_backend_that_is_not_up_yet_is_asked_again_by_the_first_call(tmp
     )
     backend = a_backend(server, tmp_path)
     await backend.known.start()
-    assert "Loading model" in caplog.messages[0]
-    assert caplog.messages[0].endswith("it is asked what it can at the first call")
+    (said,) = caplog.messages
+    assert "Loading model" in said
+    assert said.endswith("it is asked again for 120 s, and calls wait")
     with pytest.raises(PeerError, match="Loading model"):
         await backend.respond(a_call())
     server.models = models
     assert told(await backend.respond(a_call()))[1] == "completed"
+
+
+async def test_calls_wait_for_a_backend_that_still_loads_its_model(tmp_path):
+    server = VLLM()
+    models = server.models
+
+    def loading(body):
+        up = trio.current_time() > 30
+        return models(body) if up else httpx.Response(503, json={"error": {"message": "Loading model"}})
+
+    server.models = loading
+    backend = a_backend(server, tmp_path)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(backend.known.start)
+        await trio.testing.wait_all_tasks_blocked()
+        assert told(await backend.respond(a_call()))[1] == "completed"
+    assert 30 < trio.current_time() < 32
 
 
 async def test_the_backend_is_told_which_model_where_nobody_else_says(tmp_path):

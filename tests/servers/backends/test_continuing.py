@@ -61,13 +61,14 @@ def told(answer):
     return message["content"][0]["text"], response["status"], response["usage"]
 
 
-@pytest.mark.parametrize("stop", [None, "STOP", "P itOne", ["four.", "\n\n"]])
+@pytest.mark.parametrize("stop", [None, "STO, P i", ["never", "b\na\u00e9"], "wo two two\na"])
 @pytest.mark.parametrize("kind", KINDS)
 async def test_wherever_it_is_cut_the_answer_is_that_of_an_uninterrupted_call(tmp_path, kind, stop):
     call = a_call(**({} if stop is None else {"stop": stop}))
     server = KINDS[kind]()
     backend = a_backend(server, tmp_path)
-    whole = told(await backend.respond(call))
+    whole, unstopped = told(await backend.respond(call)), told(await backend.respond(a_call()))[0]
+    assert stop is None or whole[0] == unstopped.split(stop if isinstance(stop, str) else stop[1])[0]
     means = set()
     for token in range(1, whole[2]["output_tokens"]):
         cut = await cut_at(backend, server, call, token)
@@ -85,7 +86,7 @@ async def test_wherever_it_is_cut_the_answer_is_that_of_an_uninterrupted_call(tm
 
 
 async def test_a_cut_inside_a_character_and_inside_a_stop_string_loses_nothing_of_either(tmp_path):
-    server, call = VLLM(), a_call(stop="P itOne")
+    server, call = VLLM(), a_call(stop="P it four")
     backend, halves, lagging = a_backend(server, tmp_path), 0, 0
     for token in range(8, 30):
         cut = await cut_at(backend, server, call, token)

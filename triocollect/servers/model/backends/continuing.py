@@ -1,4 +1,4 @@
-"""What is asked for the rest of an answer, and where a stop string over the seam ends it. Pure."""
+"""What is asked for the rest of an answer, and where a stop string ends it. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -117,18 +117,16 @@ def stop_strings(request: ChatRequest) -> tuple[str, ...]:
     return tuple(one for one in listed if isinstance(one, str) and one)
 
 
-def stopped_at(request: ChatRequest, text: str, seam: int) -> int | None:
-    """How much of the text is the answer, where a stop string begins before the seam: the backend sees none.
+def may_be_stopping(request: ChatRequest, text: str) -> bool:
+    """Whether it ends with a part of a stop string."""
+    return any(text.endswith(stop[:part]) for stop in stop_strings(request) for part in range(1, len(stop)))
 
-    The one that is complete first. None where there is none.
-    """
-    keeps = bool(request.get("include_stop_str_in_output"))
-    found = []
-    for stop in stop_strings(request):
-        begins = text.find(stop, max(0, seam - len(stop)))
-        if 0 <= begins < seam:
-            found.append((begins + len(stop), begins))
+
+def stopped_at(request: ChatRequest, text: str, begins_after: int) -> int | None:
+    """How much of the text is the answer, by the stop string that is complete first; None without one."""
+    places = [(text.find(stop, begins_after), len(stop)) for stop in stop_strings(request)]
+    found = [(begins + length, begins) for begins, length in places if begins >= 0]
     if not found:
         return None
     ends, begins = min(found)
-    return ends if keeps else begins
+    return ends if request.get("include_stop_str_in_output") else begins

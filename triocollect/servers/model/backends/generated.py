@@ -108,7 +108,7 @@ class Generated:
     def _count(self, piece: Piece) -> None:
         """How many tokens it brings: as the backend counts them, as it lists them, or taken for one."""
         usage = piece.usage
-        if usage is not None and usage.completion_tokens is not None:
+        if usage is not None and usage.completion_tokens:  # some say 0 until the end
             self.tokens = self.before + usage.completion_tokens
         else:
             said = bool(piece.text or piece.reasoning or piece.tools)

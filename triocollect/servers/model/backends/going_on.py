@@ -12,6 +12,7 @@ from triocollect.servers.model.backends.continuing import (
     after_text,
     after_tokens,
     after_tokens_natively,
+    may_be_stopping,
     shortened,
     stop_strings,
     stopped_at,
@@ -94,17 +95,16 @@ def _with_text(prefix: Prefix, tokens: int, spelled: str) -> Prefix | None:
 async def rest(line: Line, request: ChatRequest, order: Order, answer: Generated) -> None:
     """Read the rest into `answer`, which begins with the prefix of the order. Raises PeerError.
 
-    Nothing is asked where nothing is left to come.
+    Nothing is asked where nothing is left to come. Where the prefix may end inside a stop string, the backend
+    could not see it: then it is told none, and they are looked for here.
     """
-    seam = answer.chars
     longest = max(map(len, stop_strings(request)), default=0)
-
-    near = True
+    looked = max(0, answer.chars - longest)
 
     def over() -> bool:
-        nonlocal near
-        ends = stopped_at(request, answer.text, seam) if near else None
-        near = answer.chars - seam < longest  # else no stop string reaches back over the seam any more
+        nonlocal looked
+        ends = stopped_at(request, answer.text, looked)
+        looked = max(0, answer.chars - longest)
         if ends is not None:
             answer.end_at(ends)
         return ends is not None
@@ -113,5 +113,8 @@ async def rest(line: Line, request: ChatRequest, order: Order, answer: Generated
         return
     if tokens_left(request, order.prefix) == 0:
         answer.finish = "length"
-        return
-    await chat(line, order.path, order.body, answer, over)
+    elif may_be_stopping(request, answer.text):
+        free = {name: one for name, one in order.body.items() if name != "stop"}
+        await chat(line, order.path, free, answer, over)
+    else:
+        await chat(line, order.path, order.body, answer)

@@ -46,30 +46,35 @@ class Known:
         self.line: Line | None = None
 
     async def start(self) -> None:
-        """Ask it from the start of the server on, beside everything else, until it answers or for a while."""
-        why = f"{self._peer.name} is slow"
+        """Ask it from the start of the server on, beside everything else, until it answers or for a while.
+
+        Calls wait for that: they would only fail.
+        """
+        fault = ""
         with trio.move_on_after(START_S):
-            while True:
-                try:
-                    await self.found()
-                except PeerError as error:
-                    why = str(error)
-                    await trio.sleep(AGAIN_S)
-                else:
-                    return
-        _log.info(NOTE + "%s; it is asked what it can at the first call", why)
+            async with self._one_at_a_time:
+                while self.line is None:
+                    try:
+                        self.line = await self._find()
+                    except PeerError as error:
+                        if str(error) != fault:
+                            fault = str(error)
+                            _log.info(NOTE + "%s; it is asked again for %g s, and calls wait", fault, START_S)
+                        await trio.sleep(AGAIN_S)
 
     async def found(self) -> Line:
         """How it is reached, and by which ways. Raises PeerError where it cannot be asked."""
         async with self._one_at_a_time:
             if self.line is None:
                 self.line = await self._find()
-                _log.info(
-                    NOTE + "%s %s", self._peer.name, in_words(self.line.seen, self.line.ways, self._cuts)
-                )
         return self.line
 
     async def _find(self) -> Line:
+        line = await self._probed()
+        _log.info(NOTE + "%s %s", self._peer.name, in_words(line.seen, line.ways, self._cuts))
+        return line
+
+    async def _probed(self) -> Line:
         seen = await Probe(self._peer, self._url, self._headers, self._model).findings()
         line = Line(self._peer, self._headers, seen, decide(seen, "on"))
         if self._cuts == "exact":
