@@ -132,33 +132,36 @@ class Living:
             return
         self.strikes(f"death of {death.of}", where)
         self.dead = True
-        self._shut(1, socket.SHUT_RDWR)
+        self._shut(socket.SHUT_RDWR)
         if death.of != "collector" or self.world.standing is None:
             self.servers.die()
             self.world.standing = None
         self.whole.cancel()
 
-    def _shut(self, end: int, how: int) -> None:
-        for ends in self._streams:
+    def _shut(self, how: int) -> int:
+        """The servers' end of every connection of a row, as the client gives its own away; how many."""
+        shut = 0
+        for _, theirs in self._streams:
             with contextlib.suppress(OSError):
-                ends[end].socket.shutdown(how)
+                theirs.socket.shutdown(how)
+                shut += 1
+        return shut
 
     def _break(self, seen: str, where: str) -> None:
-        if not self.dead:
+        if not self.dead and self._shut(socket.SHUT_RDWR if seen == "by both" else socket.SHUT_RD):
             self.strikes(f"a break seen {seen}", where)
-            self._shut(*((1, socket.SHUT_RDWR) if seen == "by both" else (0, socket.SHUT_WR)))
 
     def _fall(self, fall: Fall, where: str) -> None:
         if not self.dead and self.servers.restart(fall.server, fall.worker, fall.away_ms / 1000):
             self.strikes(f"death of {'a worker of ' if fall.worker else ''}{fall.server}", where)
 
     def _hear(self, what: str, where: str) -> None:
-        if self.dead:
+        asks = what in {"ASK", "RIVAL"}
+        if self.dead or (asks and self.inbox is None):  # nobody is there to be asked
             return
         self.strikes(what, where)
-        if what in {"ASK", "RIVAL"}:
-            if self.inbox is not None:
-                self._happening.start_soon(self._ask if what == "ASK" else self._rival)
+        if asks:
+            self._happening.start_soon(self._ask if what == "ASK" else self._rival)
             return
         if what != "USR1" and self.told_at is None:
             self.told_at = trio.current_time()
