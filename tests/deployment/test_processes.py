@@ -159,8 +159,14 @@ async def test_signals_to_the_whole_group_end_no_server_but_a_told_parent_ends_t
 
 async def test_a_client_that_hangs_up_ends_the_policy_call_behind_four_servers():
     async def the_worker(stream):
-        while b"stream" not in await stream.receive_some():
-            pass
+        """It has `/responses`, which it never answers, and nothing else."""
+        async for data in stream:
+            if b"/responses " in data and b"stream" in data:
+                break
+            status = b"400 Bad Request" if b"/responses " in data else b"404 Not Found"
+            await stream.send_all(b"HTTP/1.1 %b\r\ncontent-length: 2\r\n\r\n{}" % status)
+        else:
+            return
         asked.set()
         assert await stream.receive_some() == b"", "the model server has hung up too"
         left.set()

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import subprocess
+import tempfile
 import urllib.request
 from pathlib import Path
 
@@ -56,12 +57,11 @@ def killed(server, number):
 
 
 @pytest.fixture(autouse=True)
-def _no_folder_is_left(tmp_path, monkeypatch):
-    sockets = tmp_path / "sockets"
-    sockets.mkdir()
-    monkeypatch.setenv("TMPDIR", str(sockets))
-    yield
-    assert until(lambda: not [*sockets.iterdir()], 10)
+def _no_folder_is_left(monkeypatch):
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:  # a socket's name has to be
+        monkeypatch.setenv("TMPDIR", short)
+        yield
+        assert until(lambda: not [*Path(short).iterdir()], 10)
 
 
 @pytest.mark.parametrize("counts", [(2, 3, 1), (1, 4)])

@@ -1,6 +1,8 @@
 """A request finds the worker that keeps its rollout, over real sockets."""
 
+import tempfile
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from pathlib import Path
 
 import anyio
 import httpx
@@ -191,13 +193,30 @@ async def test_who_asks_while_a_worker_is_started_again_waits_and_hears_what_was
         assert "took its part of" in replies[first].json()["error"]["detail"]
 
 
-def test_a_folder_of_sockets_is_for_this_user_alone_and_gone_after_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+@pytest.fixture
+def short(monkeypatch):
+    """For temporary files."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        monkeypatch.setattr("tempfile.tempdir", folder)
+        yield Path(folder)
+
+
+def test_a_folder_of_sockets_is_for_this_user_alone_and_gone_after_it(short):
     with private_folder() as folder:
-        (made,) = tmp_path.iterdir()
+        (made,) = short.iterdir()
         assert made.stat().st_mode & 0o777 == 0o700
         listen_in(folder, 1).close()
-    assert not [*tmp_path.iterdir()]
+    assert not [*short.iterdir()]
+
+
+def test_where_temporary_files_have_long_names_the_sockets_are_elsewhere(tmp_path, monkeypatch):
+    deep = tmp_path / ("x" * 100)
+    deep.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(deep))
+    with private_folder() as folder:
+        listen_in(folder, 1234).close()
+        assert Path(folder).stat().st_mode & 0o777 == 0o700
+    assert not Path(folder).exists()
 
 
 def test_a_folder_whose_name_is_too_long_for_a_socket_is_said(tmp_path):

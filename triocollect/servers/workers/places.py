@@ -14,6 +14,9 @@ from triocollect.protocol.handed_down import BACKLOG
 
 MOST_PATH: Final = 107  # bytes of a Unix socket's path, by the kernel
 COORDINATOR: Final = 0  # its number among the sockets
+_PREFIX: Final = "triocollect-workers-"
+_LONGEST_NAME: Final = len(f"/{_PREFIX}12345678/1234")
+_SHORT: Final = "/tmp"  # noqa: S108  # a folder of mode 0700 is made in it, by a name that nobody can foresee
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -34,9 +37,14 @@ def socket_in(folder: str, number: int) -> str:
 
 @contextlib.contextmanager
 def private_folder() -> Iterator[str]:
-    """A new folder that only this user can look into. Raises DeploymentError."""
+    """A new folder that only this user can look into, and that has a short enough name for its sockets.
+
+    Where the one for temporary files has none, it is in /tmp. Raises DeploymentError.
+    """
+    wanted = tempfile.gettempdir()
+    where = wanted if len(wanted.encode()) + _LONGEST_NAME <= MOST_PATH else _SHORT
     try:
-        with tempfile.TemporaryDirectory(prefix="triocollect-workers-", ignore_cleanup_errors=True) as folder:
+        with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=where, ignore_cleanup_errors=True) as folder:
             yield folder  # of mode 0700
     except OSError as error:
         raise DeploymentError(f"no folder for the workers' sockets: {error}") from error
