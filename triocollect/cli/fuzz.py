@@ -49,7 +49,7 @@ EPILOGUE = """A URL is enough to begin with. More is tried
 Examples:
   triocollect fuzz --participant resources=http://127.0.0.1:8000 \\
       --control-token-file token --checkpoint-dir /shared/checkpoints
-  triocollect fuzz --environment-url http://127.0.0.1:8000 -i row_of_seconds.jsonl
+  triocollect fuzz --environment-url http://127.0.0.1:8000 -i slow_row.jsonl
   triocollect fuzz --participant agent=http://127.0.0.1:8001 --seed 7 \\
       --restart 'docker restart --time 1 agent' --seconds 5m --json
 
