@@ -11,6 +11,7 @@ server's memory is seen through `probe.py` alone:
 8, 9  who is asked to open, and what is done then (`operations.py`); everybody is open at the end
 10 no attempt is refused for a mark on an earlier one; what is kept goes on (`promised.py`); no attempt that
    a restore has tried is used again (`cuts.py`)
+10, 11, 13  what is kept of calls under way (`generated.py`)
 11, 12, 13  calls, effects and results (`played.py`); records are of one instant (`cuts.py`)
 14 a stop ends within its grace (`living.py`)
 15 after a death at any change of a file all of this holds; the report adds up (`end`)
@@ -23,6 +24,7 @@ from pathlib import Path
 
 from fuzz.invariants import BrokenError, ask_all, holds, raise_all
 from fuzz.simulation.cuts import Cuts, Installs
+from fuzz.simulation.generated import Generated
 from fuzz.simulation.kept import Kept
 from fuzz.simulation.network import OK, PREFIX, Request
 from fuzz.simulation.operations import Operations
@@ -40,6 +42,7 @@ from fuzz.simulation.retired import Retired
 from fuzz.simulation.sends import Sends
 from fuzz.simulation.starts import Starts
 from fuzz.simulation.story import Life, Story
+from fuzz.simulation.worker import manner_of
 from triocollect.protocol.manifests import CheckpointOutcome
 
 
@@ -54,6 +57,8 @@ class Oracle:
         self.broken: list[BrokenError] = []
         self.sends = Sends()
         self.played = Played(story.changes, story.mixed)
+        honest = manner_of(story) == "well"
+        self.generated = Generated(self.checkpoints, folder / "effects", honest, self.holds)
         self.promised = Promised(folder)
         self.kept = Kept(self.checkpoints, self.holds)
         self.retired = Retired(self.holds)
@@ -102,6 +107,7 @@ class Oracle:
     def end(self, report, *, told: bool):
         """Of a life, dead or `told` to stop or not: the disk is as the next one finds it."""
         lines = self._lines("out.jsonl")
+        self.generated.end(calm=not self.life.is_disturbed)
         ask_all(
             [
                 self._tell_broken,
@@ -174,6 +180,9 @@ class Oracle:
             self.kept.ends(outcome, set(self.installs.waiting))
             if outcome.published:
                 self.cuts.publishes(calm=not self.life.is_disturbed)
+                self.generated.publishes(calm=not self.life.is_disturbed, stops=not self.goes_on)
+                if "prune" in outcome.phases_s and not self.life.is_disturbed:
+                    self.generated.is_pruned()
         except (OSError, ValueError, KeyError) as error:
             self.broken.append(BrokenError(3, f"LATEST leads to what cannot be read: {error!r}"))
         if outcome.published:
@@ -214,7 +223,9 @@ class Oracle:
             call = request.call
             self.installs.restores(call["scope"], (self.life_number, call["operation"]), self._answered())
             try:
-                self.played.restored(self.checkpoints / call["directory"] / "participants", call["scope"])
+                place = self.checkpoints / call["directory"] / "participants"
+                self.generated.restored(place, call["scope"])
+                self.played.restored(place, call["scope"])
             except BrokenError as error:
                 self.broken.append(error)
         elif request.path == f"{PREFIX}hello":

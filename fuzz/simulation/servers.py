@@ -11,6 +11,7 @@ from fuzz.simulation.crews import Crew
 from fuzz.simulation.network import Network
 from fuzz.simulation.probe import Probe
 from fuzz.simulation.processes import Process, inline
+from fuzz.simulation.worker import Cutting, manner_of
 from triocollect.config.settings import ServersConfig
 from triocollect.deployment.plan import Address, Plan, plan_for, settings_of
 from triocollect.servers.agent import app as agent
@@ -53,7 +54,7 @@ class Servers:
         self._sources = [CAPTURED, UNCAPTURED] if story.mixed else [CAPTURED]
         self.processes: dict[str, Process] = {}
         self._services: trio.Nursery | None = None
-        self._effects_dir, self._workers = effects_dir, workers
+        self._effects_dir, self._workers, self._manner = effects_dir, workers, manner_of(story)
         self._plan: Plan = evolve(
             plan_for(self._sources, ServersConfig()),
             checkpoint_dir=checkpoints,
@@ -114,7 +115,7 @@ class Servers:
             app = build_app(decoded, reach)
             if process.name == UNCAPTURED:
                 app.state.hooks.mode = "restart_only"
-            return app
+            return Cutting(app, self._manner) if process.kind == "inference" else app
 
         return build
 

@@ -1,16 +1,18 @@
 """What a preemption costs: model calls and tokens of a run that is preempted, against one that is left alone.
 
 Rows of a counter, of blackjack and of SQL, each a conversation of several turns with effects that show
-when they are repeated. The run gets TERM at seeded moments, three times, and is started again with new
-servers each time:
+when they are repeated, and rows that are one long answer. The run gets TERM at seeded moments, three times,
+and is started again with new servers each time:
 
 - `triocollect`: with a checkpoint directory;
 - `restart_from_input`: without one, which is what a collector can do that does not own its rows.
 
 `identical` is how many rows came about as in the run that was left alone, by the account that environment and
 model keep themselves and by the oracle of `fuzz/`; `n` is how many there are. `undelivered_calls` were made
-for nothing: their answers are in no boundary that a row went on from. Tokens are those that the model
-generated. The peer's figures do not depend on time: it is run once, as fast as it can be.
+for nothing: their answers are in no boundary that a row went on from. `tokens` are those that the model
+generated, `needed_tokens` those that are in the results, and `uncut_tokens` those that were generated and not
+kept at a stop: of calls that could not be cut. The peer's figures do not depend on time: it is run once, as
+fast as it can be.
 """
 
 import functools
@@ -20,12 +22,14 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
 from attrs import evolve
 
 from fuzz.account import Life, Witness
+from fuzz.boundaries import Boundary
 from fuzz.oracle import Whole, judge, uninterrupted
 from tests.bench.harness import (
     OURS,
@@ -43,9 +47,9 @@ from triocollect.deployment import datasets
 from triocollect.protocol.ids import EpisodeId
 
 CASES: Final = ("triocollect", "restart_from_input")
-_SHARES: Final = {"counter": 0.5, "sql": 0.25, "blackjack": 0.25}
+_SHARES: Final = {"counter": 0.25, "sql": 0.25, "blackjack": 0.25, "instructions": 0.25}
 _TOKENS_PER_S: Final = 10  # a turn takes a tenth of a second, a row about one
-_EFFECTS: Final = (0.9, 1.5)  # so many for each row, of about five, before a life is told to stop
+_EFFECTS: Final = (0.5, 0.9)  # so many for each row, of about five, before a life is told to stop
 _LOOK_S: Final = 0.01
 _ROW: Final = re.compile(r"^(?:life \d+: )?(\d+-\d+)\b")
 _STOPPED: Final = {True: (75,), False: (-signal.SIGTERM,)}
@@ -130,11 +134,14 @@ def _figures(lives: Sequence[Life], wholes: Mapping[str, Whole], *, continues: b
         for violation in violations:
             note(f"  {violation}")
     different = {_row_in(violation) for violation in violations}
+    undelivered, uncut = _lost(lives)
     return {
         "identical": len(wholes.keys() - different),
         "model_calls": len(calls),
         "tokens": sum(call.output_tokens for call in calls),
-        "undelivered_calls": _undelivered(lives),
+        "needed_tokens": sum(line.tokens for line in lives[-1].lines),
+        "undelivered_calls": undelivered,
+        "uncut_tokens": uncut,
     }
 
 
@@ -146,7 +153,12 @@ def _judge(lives: Sequence[Life], wholes: Mapping[str, Whole], *, continues: boo
 
 
 def _attempts(life: Life) -> dict[str, list[int]]:
-    return {row: sorted({effect.attempt for effect in effects}) for row, effects in life.effects.items()}
+    episodes = {EpisodeId.parse(key) for key in life.calls}
+    episodes |= {EpisodeId(row, one.attempt) for row, effects in life.effects.items() for one in effects}
+    return {
+        row: sorted(one.attempt for one in episodes if one.rollout_id == row)
+        for row in {one.rollout_id for one in episodes}
+    }
 
 
 def _row_in(violation: str) -> str:
@@ -155,26 +167,34 @@ def _row_in(violation: str) -> str:
     return named[1]
 
 
-def _undelivered(lives: Sequence[Life]) -> int:
-    """Calls of rows that a stop met unfinished, beyond those that the boundary knows they are kept at."""
+def _lost(lives: Sequence[Life]) -> tuple[int, int]:
+    """Calls, and tokens, of rows that a stop met unfinished, beyond what they are kept with."""
     made, undelivered = Counter[str](), Counter[str]()
+    generated, uncut = Counter[str](), Counter[str]()
     for life in lives:
         for key, calls in life.calls.items():
-            made[EpisodeId.parse(key).rollout_id] += len(calls)
+            row = EpisodeId.parse(key).rollout_id
+            made[row] += len(calls)
+            generated[row] += sum(call.output_tokens for call in calls)
         kept = {} if life.checkpoint is None else life.checkpoint.kept
         for row in made.keys() - life.finished:
-            undelivered[row] = made[row] - (kept[row].calls if row in kept else 0)
-    return undelivered.total()
+            boundary = kept.get(row)
+            undelivered[row] = made[row] - (0 if boundary is None else boundary.calls)
+            uncut[row] = generated[row] - (0 if boundary is None else _kept_tokens(boundary))
+    return undelivered.total(), uncut.total()
+
+
+def _kept_tokens(boundary: Boundary) -> int:
+    return boundary.tokens + (0 if boundary.cut is None else boundary.cut.tokens)
 
 
 def _mixed(path: Path, rows: int) -> Path:
     """So many rows of each kind, written there."""
-    lines = [
-        line
+    kinds = [
+        datasets.path(name).read_bytes().splitlines(keepends=True)[: round(rows * share)]
         for name, share in _SHARES.items()
-        for line in datasets.path(name).read_bytes().splitlines(keepends=True)[: round(rows * share)]
     ]
-    path.write_bytes(b"".join(lines))
+    path.write_bytes(b"".join(line for turn in zip_longest(*kinds, fillvalue=b"") for line in turn))
     return path
 
 
