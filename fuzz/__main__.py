@@ -7,17 +7,37 @@ faults.
 """
 
 import argparse
+import math
 import random
 import sys
 from pathlib import Path
 
 from fuzz import report
 from fuzz.commands import COMMANDS, Options, function_of
-from fuzz.everything import MINUTES, Everything, described
+from fuzz.everything import INTERRUPTED, MINUTES, Everything, described
 from fuzz.tally import FOLDER, Account, Tally, keep
 
 SEED = "what the dice begin with; another each time without it"
+_MOST_DIGITS = 4
 JOBS = "how many processes work at it (%(default)s)"
+
+
+def above_0(text: str) -> float:
+    """A time. Raises ArgumentTypeError."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return number
+
+
+def at_least_1(text: str) -> int:
+    """How many. Raises ArgumentTypeError."""
+    if not (text.isascii() and text.isdigit() and int(text[:_MOST_DIGITS])):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text[:_MOST_DIGITS])
 
 
 def parser() -> argparse.ArgumentParser:
@@ -26,9 +46,9 @@ def parser() -> argparse.ArgumentParser:
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
         one = commands.add_parser(name, help=command.what, description=command.what)
-        one.add_argument("--seconds", type=float, default=command.seconds, help="how long (%(default)s)")
+        one.add_argument("--seconds", type=above_0, default=command.seconds, help="how long (%(default)s)")
         one.add_argument("--seed", type=int, help=SEED)
-        one.add_argument("--jobs", type=int, default=2, help=JOBS)
+        one.add_argument("--jobs", type=at_least_1, default=2, help=JOBS)
         one.add_argument("--replay", help="live what a violation named once more, and nothing else")
     _add_all(commands)
     summing = commands.add_parser("report", help="the sum of all that is kept in a folder")
@@ -49,9 +69,9 @@ def _add_all(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         ),
         epilog=f"Parts of the time: {described()}.",
     )
-    everything.add_argument("--minutes", type=float, default=MINUTES, help="how long (%(default)s)")
+    everything.add_argument("--minutes", type=above_0, default=MINUTES, help="how long (%(default)s)")
     everything.add_argument("--seed", type=int, help=SEED)
-    everything.add_argument("--jobs", type=int, default=2, help=JOBS)
+    everything.add_argument("--jobs", type=at_least_1, default=2, help=JOBS)
 
 
 def told(account: Account) -> str:
@@ -70,7 +90,7 @@ def told(account: Account) -> str:
 
 
 def main(words: list[str] | None = None) -> int:
-    """Do what the words say. 1 where something was violated."""
+    """Do what the words say. 1: something was violated, 2: it cannot be done, 130: a Ctrl-C."""
     given = parser().parse_args(words)
     if given.command == "report":
         return report.show(given.folder)
@@ -78,22 +98,42 @@ def main(words: list[str] | None = None) -> int:
     if given.command == "all":
         return Everything(given.minutes * 60.0, seed, given.jobs).explore()
     explore = function_of(COMMANDS[given.command])
-    tally = Tally(given.command, seed)
+    tally, code = Tally(given.command, seed), 0
     try:
         explore(Options(given.seconds, seed, given.jobs, given.replay), tally)
+    except KeyboardInterrupt:
+        print("interrupted; until then:")
+        code = INTERRUPTED
     except (ValueError, OSError) as error:
-        if given.replay is None:
+        if given.replay is not None:
+            print(f"nothing to live again: {error}; --replay takes what a violation printed", file=sys.stderr)
+            return 2
+        if not isinstance(error, OSError):
             raise
-        print(f"nothing to live again: {error}; --replay takes what a violation printed", file=sys.stderr)
-        return 2
-    if given.replay is not None:
+        print(f"{given.command} cannot go on: {error}; mend that and begin again; until then:")
+        code = 2
+    if given.replay is not None and not code:
         print("lived again")
     account = tally.account()
-    print(told(account))
+    print(told(account), flush=True)
     if given.replay is None:
+        code = code or _kept(account)
+    return code or int(bool(account.violations))
+
+
+def _kept(account: Account) -> int:
+    """0, or 2 where there is no place for it."""
+    try:
         keep(account)
-    return int(bool(account.violations))
+    except OSError as error:
+        print(f"this account is not kept for the report: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:  # before it began, or a second one
+        print("interrupted")
+        sys.exit(INTERRUPTED)

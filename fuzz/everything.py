@@ -14,7 +14,7 @@ from attrs import define, field
 
 from fuzz.commands import COMMANDS, Command, Options, again, function_of
 from fuzz.report import report
-from fuzz.tally import FOLDER, Account, Tally, keep, kept
+from fuzz.tally import FOLDER, Account, Tally, keep
 
 MINUTES: Final = 40.0
 TURN_S: Final = 120.0
@@ -38,6 +38,7 @@ class Everything:
     commands: Mapping[str, Command] = COMMANDS
     above: Path = FOLDER
     left_out: list[str] = field(factory=list)
+    _accounts: dict[str, Account] = field(factory=dict)
     _began: float = field(factory=time.monotonic)
 
     @property
@@ -57,7 +58,7 @@ class Everything:
         except KeyboardInterrupt:
             print("interrupted; until then:", flush=True)
             code = INTERRUPTED
-        accounts = kept(self.folder)
+        accounts = list(self._accounts.values())
         print(report(accounts))
         for why in self.left_out:
             print(f"left out: {why}")
@@ -82,10 +83,17 @@ class Everything:
                 return
             whole.take_in(done)
             so_far = whole.account()
-            keep(so_far, self.folder)
+            self._keep(so_far)
             print(f"{self._clock()}  {_told(so_far)}", flush=True)
             for words in done.violations:
                 print(words, flush=True)
+
+    def _keep(self, so_far: Account) -> None:
+        self._accounts[so_far.command] = so_far
+        try:
+            keep(so_far, self.folder)
+        except OSError as error:  # the report at the end has it all the same
+            print(f"{self._clock()}  the account of {so_far.command} is not kept: {error}", flush=True)
 
     def _clock(self) -> str:
         spent = time.monotonic() - self._began

@@ -2,8 +2,10 @@
 
 import contextlib
 import multiprocessing
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeAlias
 
@@ -14,31 +16,73 @@ from fuzz.tally import Account, Tally
 
 Work: TypeAlias = Callable[[Options, Tally], None]
 _APART = 7919  # between the seeds of two processes
+TIDYING_S = 5.0  # in which who heard a Ctrl-C has ended
 
 
 def share(work: Work, options: Options, tally: Tally, *, apart: bool = False) -> None:
     """Have `work`, a function of a module, done by `options.jobs` processes; the first has the seed given.
 
     `apart`: by another one also where one is enough, as what this process was started with does not fit.
+    Raises KeyboardInterrupt at a Ctrl-C, with all that was counted until then taken in.
     """
     jobs = 1 if options.replay is not None else options.jobs
     if jobs <= 1 and not apart:
-        work(options, tally)
+        if _interrupted(work, options, tally):
+            raise KeyboardInterrupt
         return
     shares = [evolve(options, seed=options.seed + nth * _APART, jobs=1) for nth in range(jobs)]
     with contextlib.ExitStack() as pools:  # one each: a process that dies takes no other with it
         doing = []
         for one in shares:
             pool = pools.enter_context(ProcessPoolExecutor(1, multiprocessing.get_context("spawn")))
-            doing.append((one, pool.submit(_counted, work, tally.command, one)))
+            with _deaf():  # it is born so, and hears a Ctrl-C only while it works
+                doing.append((one, pool.submit(_counted, work, tally.command, one)))
+        interrupted = _heard_while_waiting([done for _, done in doing])
         for one, done in doing:
             try:
                 tally.take_in(done.result())
             except BrokenProcessPool:
                 tally.violation("a process died of what it met", again(tally.command, one))
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def _heard_while_waiting(doing: Sequence[Future[Account]]) -> bool:
+    """Whether a Ctrl-C came; then all hear of it, also where it was sent to this process alone."""
+    try:
+        wait(doing)
+    except KeyboardInterrupt:
+        # A terminal tells everybody; but who was being born, or in a life that is fuzzed by it, missed it.
+        while wait(doing, TIDYING_S).not_done:
+            for child in multiprocessing.active_children():
+                if child.pid is not None:
+                    os.kill(child.pid, signal.SIGINT)
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _counted(work: Work, command: str, options: Options) -> Account:
     tally = Tally(command, options.seed)
-    work(options, tally)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _interrupted(work, options, tally)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     return tally.account()
+
+
+def _interrupted(work: Work, options: Options, tally: Tally) -> bool:
+    """Do it; whether a Ctrl-C ended it, which trio may tell in a group."""
+    interrupted = False
+    try:
+        work(options, tally)
+    except* KeyboardInterrupt:
+        interrupted = True
+    return interrupted

@@ -1,5 +1,6 @@
 """The sum of all faults by kind, with the share of each and how many different ends each kind had."""
 
+import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Final
@@ -44,8 +45,12 @@ def report(accounts: list[Account]) -> str:
 
 
 def show(folder: Path) -> int:
-    """Print that of a folder's accounts. 1 where something was violated or nothing was kept."""
-    accounts = kept(folder)
+    """Print that of a folder's accounts. 1: something was violated, or nothing kept; 2: it is unreadable."""
+    try:
+        accounts = kept(folder)
+    except (ValueError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
     if not accounts:
         print(f"nothing is kept in {folder}: run a command first, `python -m fuzz --help` names them")
         return 1

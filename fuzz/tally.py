@@ -97,11 +97,18 @@ def keep(account: Account, folder: Path = FOLDER) -> Path:
     """Write it down for `report`; one file for each command and seed, the latest."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{account.command}-{account.seed}.msgpack"
-    path.write_bytes(msgspec.msgpack.encode(account))
-    return path
+    draft = path.with_suffix(".tmp")  # a disk that is full leaves no half of one
+    draft.write_bytes(msgspec.msgpack.encode(account))
+    return draft.replace(path)
 
 
 def kept(folder: Path = FOLDER) -> list[Account]:
-    """All that were written down."""
-    paths = sorted(folder.glob("*.msgpack"))
-    return [msgspec.msgpack.decode(path.read_bytes(), type=Account) for path in paths]
+    """All that were written down. Raises ValueError, which names the file, for what is no account."""
+    return [_read(path) for path in sorted(folder.glob("*.msgpack"))]
+
+
+def _read(path: Path) -> Account:
+    try:
+        return msgspec.msgpack.decode(path.read_bytes(), type=Account)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is no account of this fuzz ({error}): remove it") from error

@@ -1,7 +1,13 @@
 """The pass of all commands ends with the sum of that pass, whatever one of them finds, needs or breaks of."""
 
 import os
+import signal
+import time
 
+import pytest
+
+from fuzz import jobs
+from fuzz.__main__ import main
 from fuzz.commands import COMMANDS, Command, Options
 from fuzz.everything import TURN_S, Everything
 from fuzz.jobs import share
@@ -73,6 +79,44 @@ def test_a_process_that_dies_is_blamed_alone_with_words_that_have_it_die_again()
     assert tally.account().kinds["kill"].distinct == 10
     (words,) = tally.violations
     assert words.endswith("python -m fuzz sim --seconds 7 --seed 7920 --jobs 1")
+
+
+def interrupted_at_once(options, tally):
+    """The first tells the process that waits, which has to tell both."""
+    counts(options, tally)
+    if options.seed == 1:
+        os.kill(os.getppid(), signal.SIGINT)
+    time.sleep(600.0)
+
+
+def test_a_ctrl_c_ends_every_process_and_loses_nothing_that_was_counted(monkeypatch):
+    monkeypatch.setattr(jobs, "TIDYING_S", 1.0)
+    tally = Tally("sim", 1)
+    with pytest.raises(KeyboardInterrupt):
+        share(interrupted_at_once, Options(7.0, 1, 2), tally)
+    assert tally.account().kinds["kill"].distinct >= 10
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sim", "--seconds", "-1"],
+        ["sim", "--seconds", "nan"],
+        ["sim", "--jobs", "0"],
+        ["all", "--minutes", "0"],
+    ],
+)
+def test_what_would_explore_nothing_is_told_and_not_done(words, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(words)
+    assert "above 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["killpoints", "ioerrors"])
+@pytest.mark.parametrize("text", ["", "nonsense"])
+def test_a_replay_of_what_there_is_not_is_told_at_once(command, text, capsys):
+    assert main([command, "--replay", text]) == 2
+    assert f"nothing to live again: there is no place {text!r}" in capsys.readouterr().err
 
 
 def test_a_pass_has_a_part_for_everything_that_explores():

@@ -1,6 +1,6 @@
 """A fault counts once however often it is injected, and a violation is neither lost nor forgiven."""
 
-from fuzz.report import report
+from fuzz.report import report, show
 from fuzz.tally import Tally, keep, kept
 
 
@@ -27,6 +27,12 @@ def test_what_another_process_counted_is_taken_in():
     assert (account.kinds["kill"].injected, len(account.kinds["kill"].digests)) == (4, 3 * 8)
     assert "violations: 1" in report([account])
     assert "python -m fuzz sim --replay x" in report([account])
+
+
+def test_a_file_that_is_no_account_is_named(tmp_path, capsys):
+    (tmp_path / "sim-1.msgpack").write_bytes(b"nonsense")
+    assert show(tmp_path) == 2
+    assert f"{tmp_path / 'sim-1.msgpack'} is no account of this fuzz" in capsys.readouterr().err
 
 
 def test_the_share_of_mutated_files_is_said():

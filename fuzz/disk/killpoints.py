@@ -71,7 +71,7 @@ def explore(options: Options, tally: Tally) -> None:
 
 def _points(options: Options, tally: Tally) -> None:
     first, _, twice = (options.replay or "").partition("+")
-    for point, base in one_by_one(options, all_points, named=first or None):
+    for point, base in one_by_one(options, all_points, named=None if options.replay is None else first):
         dice = random.Random(f"{options.seed} {point}")
         drawn = dice.randint(1, SECOND) if dice.randrange(TWICE) == 0 else 0
         kill(point, base, tally, second=int(twice or 0) if first else drawn)

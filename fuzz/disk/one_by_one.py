@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from fuzz.commands import Options
-from fuzz.disk.places import Scenario, bases
+from fuzz.disk.places import SCENARIOS, Scenario, bases
 
 
 class Place(Protocol):
@@ -31,10 +31,14 @@ def one_by_one(
     """
     logging.disable(logging.WARNING)  # what servers say of peers that died
     deadline = time.monotonic() + options.seconds
+    if named is not None and named.partition(":")[0] not in {one.name for one in SCENARIOS}:
+        raise ValueError(f"there is no place {named!r}")  # said at once: the bases take a while
     with bases() as made:
         places = list(all_of(made))
         if named is not None:
-            (place,) = (one for one in places if str(one) == named)
+            place = next((one for one in places if str(one) == named), None)
+            if place is None:
+                raise ValueError(f"there is no place {named!r}")
             yield place, made[place.scenario.name]
             return
         begin, gone = options.seed % len(places), 0
