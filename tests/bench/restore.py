@@ -6,6 +6,8 @@
 import secrets
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -27,26 +29,35 @@ def measure_case(_case: str, plan: Plan) -> Result:
 
 def _round(crowd: Crowd) -> Figures:
     with scratch() as folder:
-        life(folder, crowd)
-        return {"first_run_s": life(folder, crowd)}
+        _life(folder, crowd)
+        return {"first_run_s": _life(folder, crowd)}
 
 
-def life(folder: Path, crowd: Crowd, workers: int = 1) -> float:
-    """All rows are sent, then all are stopped. Seconds to the first; so many workers of each server."""
+def _life(folder: Path, crowd: Crowd) -> float:
     token = secrets.token_hex()
-    serve = [*OURS, "serve", "--port", "0", "--checkpoint-dir", str(folder / "ckpt")]
-    serve += ["--workers", str(workers)]
+    with serving(folder, "--port", "0", token=token) as head:
+        return first_run(folder, crowd, head, token)
+
+
+@contextmanager
+def serving(folder: Path, *what: str, token: str) -> Iterator[str]:
+    """Servers whose model waits, until they are told to end; the URL that they say."""
+    serve = [*OURS, "serve", *what, "--checkpoint-dir", str(folder / "ckpt")]
     with talking(serve, tokens_per_s=0.1, token=token) as servers:
         assert servers.stdout is not None
-        head = servers.stdout.readline().split()[-1]
-        began = time.perf_counter()
-        with talking(command(folder, crowd, f"head_server={head}"), token=token) as process:
-            assert process.stdout is not None
-            _, first, _ = awaited(process.stdout, "RowSent").split()
-            settle(process, crowd._replace(in_flight=crowd.in_flight - 1))
-            process.send_signal(signal.SIGTERM)
-            awaited(process.stdout, "CheckpointEnded")
-            process.communicate()
+        yield servers.stdout.readline().split()[-1]
         servers.terminate()
         servers.communicate()
+
+
+def first_run(folder: Path, crowd: Crowd, head: str, token: str) -> float:
+    """All rows are sent to servers that listen already, then all are stopped. Seconds to the first."""
+    began = time.perf_counter()
+    with talking(command(folder, crowd, f"head_server={head}"), token=token) as process:
+        assert process.stdout is not None
+        _, first, _ = awaited(process.stdout, "RowSent").split()
+        settle(process, crowd._replace(in_flight=crowd.in_flight - 1))
+        process.send_signal(signal.SIGTERM)
+        awaited(process.stdout, "CheckpointEnded")
+        process.communicate()
     return float(first) - began

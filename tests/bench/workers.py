@@ -4,16 +4,19 @@
   `pause_s`: of a checkpoint in the middle of that. The peer is one process of each server in the same round;
 - `4to1`, `1to4`: `first_run_s`, as `restore` measures it, of 1,000 episodes that so many workers held and so
   many others take up.
+
+Quickly looked at, no server has more than two: processes take long to start.
 """
 
+import secrets
 import signal
 import subprocess
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Final
 
 from tests.bench.harness import Figures, Plan, Result, interleaved, medians, scratch, told
-from tests.bench.restore import life
+from tests.bench.restore import first_run, serving
 from tests.bench.signals import awaited, talking
 from tests.bench.telling import Crowd, command
 
@@ -29,12 +32,14 @@ CASES: Final = (*_COUNTS, *_CHANGES)
 
 def measure_case(case: str, plan: Plan) -> Result:
     """Raises BenchError where a process does not end, or does not say, as it must."""
+    most = plan.size(max(_COUNTS.values()), 2)
     if case in _CHANGES:
         crowd = _FEW if plan.quick else _RESTORED
-        measured = [told("ours", _restored(crowd, *_CHANGES[case])) for _ in range(plan.rounds)]
+        before, after = (min(count, most) for count in _CHANGES[case])
+        measured = [told("ours", _restored(crowd, before, after)) for _ in range(plan.rounds)]
         return Result(crowd.in_flight, medians(measured))
-    crowd = _QUICKLY if plan.quick else _RUNNING
-    ours, peer = interleaved(plan.rounds, lambda: _run(crowd, _COUNTS[case]), lambda: _run(crowd, 1))
+    crowd, count = _QUICKLY if plan.quick else _RUNNING, min(_COUNTS[case], most)
+    ours, peer = interleaved(plan.rounds, lambda: _run(crowd, count), lambda: _run(crowd, 1))
     return Result(crowd.lines * crowd.repeats, ours, peer)
 
 
@@ -58,5 +63,22 @@ def _talking(folder: Path, crowd: Crowd, workers: int) -> AbstractContextManager
 
 def _restored(crowd: Crowd, before: int, after: int) -> Figures:
     with scratch() as folder:
-        life(folder, crowd, before)
-        return {"first_run_s": life(folder, crowd, after)}
+        _life(folder, crowd, before)
+        return {"first_run_s": _life(folder, crowd, after)}
+
+
+def _life(folder: Path, crowd: Crowd, workers: int) -> float:
+    """On no more servers than the rows need, each started alone."""
+    token = secrets.token_hex()
+    with ExitStack() as opened:
+
+        def serve(name: str, **peers: str) -> str:
+            words = [word for peer, url in peers.items() for word in ("--peer", f"{peer}={url}")]
+            several = () if name == "inference" else ("--workers", str(workers))
+            return opened.enter_context(serving(folder, name, *words, *several, token=token))
+
+        counter, inference = serve("counter"), serve("inference")
+        model = serve("model", inference=inference)
+        agent = serve("agent", counter=counter, policy_model=model)
+        head = serve("environment", counter=counter, agent=agent, policy_model=model)
+        return first_run(folder, crowd, head, token)
