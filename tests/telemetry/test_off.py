@@ -1,6 +1,7 @@
 """Where nobody asks for telemetry nothing of it is loaded, and what is asked for and cannot be is said."""
 
 import json
+import socket
 import subprocess
 import sys
 
@@ -77,6 +78,18 @@ def test_a_protocol_that_is_not_there_is_refused(monkeypatch):
     assert words_of(export="otlp") == (
         "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc: telemetry is sent by http/protobuf only"
     )
+
+
+@pytest.mark.parametrize("variable", ["OTEL_BSP_SCHEDULE_DELAY"])
+def test_a_variable_that_cannot_be_read_is_refused_in_words(monkeypatch, variable):
+    monkeypatch.setenv(variable, "soon")
+    assert words_of(export="otlp").startswith("telemetry: an OTEL_* variable is wrong: ")
+
+
+def test_a_port_that_is_taken_is_refused():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert words_of(prometheus=address).startswith(f"--prometheus {address}: cannot listen there: ")
 
 
 def test_a_log_that_cannot_be_opened_is_refused(tmp_path):

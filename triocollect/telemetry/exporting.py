@@ -113,7 +113,6 @@ def set_up(recorder: Recorder, settings: TelemetryConfig, exporting: Exporting) 
     """Spans and metrics, as they are asked for. Raises UsageError."""
     if settings.export == "otlp":
         require_protocol()
-    recorder.exporting = exporting
     readers = [] if settings.prometheus is None else [exporting.scraped(settings.prometheus)]
     if settings.export == "otlp":
         if _sends("TRACES"):

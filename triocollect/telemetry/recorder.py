@@ -64,7 +64,15 @@ def start(settings: TelemetryConfig, *, service: str, instance: str, tell: Calla
     require_extra()
     from triocollect.telemetry.exporting import Exporting, set_up  # noqa: PLC0415  # needs OpenTelemetry
 
-    set_up(recorder, settings, Exporting(service, instance, tell))
+    recorder.exporting = exporting = Exporting(service, instance, tell)
+    try:
+        set_up(recorder, settings, exporting)
+    except ValueError as error:
+        recorder.close(0.0)
+        raise UsageError(f"telemetry: an OTEL_* variable is wrong: {error}") from error
+    except UsageError:
+        recorder.close(0.0)
+        raise
     return recorder
 
 
