@@ -8,7 +8,7 @@ import anyio
 import hypothesis.strategies as st
 import trio
 import trio.testing
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from fuzz.invariants import holds
 from tests.participant.harness import ONE, TWO, commit, participant, retire
@@ -40,6 +40,7 @@ class World:
         self.caller, self.hangs, self.cut = caller, hangs, cut
         self.epoch, self.operation = 1, 1
         self.resumed = {}  # by operation: its files when its resume had been answered
+        self.early = []  # who came in while it was closed
         self.retired = -1  # the highest attempt of "one" that is
 
     async def ask(self, verb, newer, epoch, budget):
@@ -58,6 +59,10 @@ class World:
             self.resumed.setdefault(operation, self.files(operation))
         if (verb, status) == ("retire", 200):
             self.retired = max(self.retired, attempt)
+
+    def enters(self, episode):
+        """Somebody comes in."""
+        self.early += [episode] * self.caller.counts.admission.closed
 
     def files(self, operation):
         folder = self.caller.root / f"ckpt-{operation:06}"
@@ -81,6 +86,7 @@ async def live(root, steps):
         counts = caller.counts
         counts.install_waits, counts.stop_waits, counts.slow = hangs["install"], hangs["stop"], hangs["work"]
         world = World(caller, hangs, cut)
+        counts.admission.on_entry = world.enters
         async with anyio.create_task_group() as tasks:
             for step, *rest in steps:
                 match step:
@@ -104,6 +110,7 @@ async def live(root, steps):
         phase = await caller.phase()
         holds(8, phase == "open", f"it is {phase} when nobody calls any more")
         await caller.add(EpisodeId("new"))
+        holds(5, not world.early, f"{world.early} came in while it was closed")
         taken = [
             one
             for one in range(world.retired + 1)
@@ -137,6 +144,17 @@ step = st.one_of(
 )
 
 
+PREPARES = ("ask", "prepare", 0, 0, 0)
+LEASE_GROWS = [
+    PREPARES,
+    ("work",),
+    ("sleep", 10.0),
+    PREPARES,
+    ("sleep", 50.5),
+]  # and who waits goes on waiting
+
+
+@example(LEASE_GROWS)
 @settings(max_examples=150, deadline=None)
 @given(st.lists(step, max_size=25))
 def test_whatever_is_asked_and_whatever_hangs_it_opens_again(steps):

@@ -5,6 +5,8 @@ import pytest
 from fuzz.peers.explore import try_one
 from fuzz.peers.http import FAULTS
 from fuzz.peers.lies import LIES
+from fuzz.peers.life import simulated
+from fuzz.peers.participants import install_less
 from fuzz.tally import Tally
 
 
@@ -32,6 +34,11 @@ def test_no_lie_of_a_participant_is_published_and_everybody_opens_again():
     assert min(kind.injected for kind in kinds.values()) > 10
     outcomes = {outcome for kind in kinds.values() for outcome in kind.outcomes}
     assert {"published", "not published", "retired", "restored", "from the input"} <= outcomes
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_row_goes_on_only_where_an_environment_says_that_it_has_installed_it(seed):
+    simulated(install_less, seed, Tally("peers", seed))
 
 
 def test_an_answer_that_was_given_before_says_of_a_retire_what_nobody_can_see():

@@ -33,6 +33,7 @@ FOREIGN = {
     "ckpt-000000.bak": b"x",
 }
 steps = st.integers(0, 34)  # a checkpoint with its prune takes 33
+SYNC_OF_LATEST = 20
 
 
 def taken_over():
@@ -128,16 +129,19 @@ class Lives(RuleBasedStateMachine):
             self.store.discard(self.begin().sequence)
         self.store = Store(self.root)
 
-    @rule(steps=steps)
+    @rule(steps=steps | st.just(SYNC_OF_LATEST))
     def an_error_of_the_disk(self, steps):
         latest = self.bytes_of_latest()
         collection = None
         with DyingDisk(self.root, steps, fails=True):
             try:
                 collection = self.begin()
-                self.store.publish(collection)
+                published = self.store.publish(collection)
                 self.has_published(collection.sequence)
+                there = self.folders()
                 self.store.prune()
+                told = "pruned, and after a power cut LATEST may be the one before"
+                holds(3, published.unsynced is None or self.folders() == there, told)
             except (StorageError, OSError):
                 holds(3, self.bytes_of_latest() == latest, "not published, and LATEST has moved")
                 if collection is not None:

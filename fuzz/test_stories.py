@@ -13,6 +13,7 @@ from fuzz.simulation.story import SERVERS, Break, Death, Fall, Fault, Life, Mome
 
 STOPPED = Life(signals=(Signal(Moment(8, "answers"), "TERM"),))
 CUT = Signal(Moment(8, "answers"), "USR1")
+SEED_HANGS = Fault("peer", 3, "hangs")  # no boundary is reached before its row is given up
 SLOW_CONTROL = {"tokens_per_s": 2.0, "control_ms": 100, "latency_ms": 20}
 
 
@@ -223,3 +224,33 @@ def test_a_restored_row_that_meets_a_closed_server_waits_at_its_boundary_and_is_
     ways = {"tokens_per_s": 2.0, "latency_ms": latency_ms, "control_ms": control_ms, "dice": dice}
     lived = lives_of(STOPPED, asked, Life(), **ways)
     assert lived.oracle.counts["published"] == 2
+
+
+def test_a_row_that_hangs_keeps_a_checkpoint_no_longer_than_its_deadline():
+    life = Life(signals=(Signal(Moment(5, "answers"), "USR1"),), faults=(SEED_HANGS,))
+    assert lives_of(life, tokens_per_s=None, changes=1).oracle.counts["not published"]
+
+
+@pytest.mark.parametrize("server", ["agent", "policy_model", "counter"])
+def test_a_restored_row_that_waits_goes_on_no_more_where_it_is_heard_that_a_part_of_it_is_gone(server):
+    """One row is played at a time; a checkpoint asks everybody while the other one waits."""
+    fell = 0
+    for nth in (2, 5):
+        falls = Fall(Moment(nth, "answers"), server)
+        life = Life(falls=(falls,), signals=(Signal(Moment(nth + 1, "answers"), "USR1"),), concurrency=1)
+        fell += len(struck(lives_of(STOPPED, life, tokens_per_s=2.0), "USR1"))
+    assert fell == 2
+
+
+def test_a_second_ctrl_c_waits_for_no_checkpoint():
+    twice = (Signal(Moment(5, "answers"), "INT"), Signal(Moment(6000), "INT"))
+    lived = lives_of(Life(signals=twice, faults=(SEED_HANGS,)), tokens_per_s=None, changes=1).lives[0]
+    lasted = lived.ended - lived.began
+    holds(14, lasted < 12, f"the run went on for {lasted - 6:.0f} s after the second Ctrl-C")
+
+
+def test_a_run_that_is_told_to_stop_sends_nothing_any_more_also_while_it_restores():
+    lives_of(STOPPED, concurrency=1, tokens_per_s=2.0)
+    for nth in words_of("restore", STOPPED, Life(), **SLOW_CONTROL)[:6:2]:
+        told = Life(signals=(Signal(Moment(nth, "controls"), "TERM"),))
+        assert struck(lives_of(STOPPED, told, **SLOW_CONTROL), "TERM")

@@ -149,6 +149,13 @@ async def _huge(liars: "Liars", request: httpx.Request) -> httpx.Response:
     return httpx.Response(answer.status_code, content=content)
 
 
+async def installs_less(liars: "Liars", request: httpx.Request) -> httpx.Response:
+    """It has installed all, and does not say so of each."""
+    answer = await liars.truth(request)
+    fields = json.loads(answer.content)
+    return httpx.Response(answer.status_code, json={**fields, "installed": fields["installed"][1:]})
+
+
 LIES: Final[dict[str, Tell]] = {
     "untrue": _untrue, "nonsense": _nonsense, "another status": _status, "refusal": _refusal,
     "unreachable": _unreachable, "reply lost": _reply_lost, "stuck": _stuck, "late": _late,
@@ -163,6 +170,7 @@ class Liars(Network):
     def __init__(self, nursery: trio.Nursery, root, dice: random.Random) -> None:
         super().__init__(nursery, root)
         self.dice, self.chance = dice, 0.0
+        self.always: dict[str, Tell] = {}  # what is told whenever that call comes
         self.told: list[tuple[str, bytes]] = []  # the true answers
         self.lied: list[tuple[str, str]] = []  # which lie, to which call
         self._later = nursery
@@ -189,6 +197,8 @@ class Liars(Network):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """The truth, or a lie."""
+        if (told := self.always.get(self.call(request))) is not None:
+            return await told(self, request)
         if self.dice.random() >= self.chance:
             return await self.truth(request)
         lie = self.dice.choice(list(LIES))

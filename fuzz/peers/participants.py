@@ -10,7 +10,7 @@ import trio.testing
 
 from fuzz.files import oracle
 from fuzz.invariants import holds
-from fuzz.peers.lies import Liars
+from fuzz.peers.lies import Liars, installs_less
 from fuzz.peers.life import simulated
 from fuzz.tally import Tally
 from tests.checkpoint.world import KINDS, World
@@ -56,6 +56,20 @@ async def live(root: Path, seed: int, tally: Tally) -> None:
         await _next_run(here, tally, seed)
         nursery.cancel_scope.cancel()
     tally.explored += 1
+
+
+async def install_less(root: Path, seed: int, tally: Tally) -> None:
+    """A checkpoint, and a next run whose environment says of too few rows that it has installed them."""
+    async with trio.open_nursery() as nursery:
+        here = Lied(root, nursery, random.Random(seed))
+        await here.start(timeout_s=TIMEOUT_S)
+        here.fly(0)
+        here.fly(1)
+        await _take(here, tally, seed)
+        here.network.always["environment restore"] = installs_less
+        went_on = await _next_run(here, tally, seed)
+        holds(10, went_on != "restored", "rows go on that no environment says it has installed")
+        nursery.cancel_scope.cancel()
 
 
 async def _step(here: Lied, tally: Tally, seed: int) -> None:
@@ -159,8 +173,8 @@ async def _rest(here: Lied) -> None:
     holds(8, here.all_open, f"after a checkpoint: {here.phases}")
 
 
-async def _next_run(here: Lied, tally: Tally, seed: int) -> None:
-    """Fresh servers, the next collector: it restores all or nothing, whatever it is told."""
+async def _next_run(here: Lied, tally: Tally, seed: int) -> str:
+    """Fresh servers, the next collector: it restores all or nothing, whatever it is told. What came of it."""
     whole = here.store.find().checkpoint
     holds(10, whole is not None, "what was published cannot be found")
     for kind in here.servers:
@@ -179,6 +193,7 @@ async def _next_run(here: Lied, tally: Tally, seed: int) -> None:
     await trio.sleep(TIMEOUT_S + LEASE_S + 200.0)
     closed = [kind for kind, phase in here.phases.items() if phase != "open"]
     holds(8, not closed, f"{closed} are closed after the lease")
+    return outcome
 
 
 async def _restore(here: Lied, whole) -> str:

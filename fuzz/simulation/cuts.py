@@ -108,12 +108,23 @@ class Cuts:
 class Installs:
     """10: an attempt that a restore has tried is played from there by that restore, or never.
 
+    13: none goes on where it is known that a part of it went with a process.
+
     `waiting`: attempts of this life by rollout, restored, and neither sent nor retired since.
     """
 
     _holds: Holds
     waiting: dict[str, int] = field(factory=dict)
     _tried: dict[str, tuple[int, object]] = field(factory=dict)  # by rollout: the attempt, and who tried
+    _parts: dict[str, object] = field(factory=dict)  # the processes that have installed it, by name
+    _told: dict[str, object] = field(factory=dict)  # those that have answered last
+    _torn: str = ""  # by whose death, where the collector has heard of it
+
+    def begin(self) -> None:
+        """Another life."""
+        for memory in (self.waiting, self._parts, self._told):
+            memory.clear()
+        self._torn = ""
 
     def restores(self, scope: Iterable[dict], operation: object, answered: set[Episode]) -> None:
         """A restore arrives. What was `answered` since the cut has ended, and nothing goes on from before."""
@@ -126,6 +137,24 @@ class Installs:
             again = by != operation and becomes <= before
             self._holds(10, not again, f"{rollout_id} is restored as {becomes}, and {before} was tried")
             self._tried[rollout_id] = becomes, operation
+
+    def answers(self, name: str, process: object, *, installs: bool) -> None:
+        """A participant answers a control call."""
+        self._told[name] = process
+        if installs:
+            self._parts[name], self._torn = process, ""
+
+    def hears(self) -> None:
+        """All that was answered by now has come to the collector."""
+        self._torn = self._torn or ", ".join(
+            name for name, process in self._parts.items() if self._told[name] is not process
+        )
+
+    def goes_on(self, rollout_id: str) -> None:
+        """A row that waited sets out."""
+        told = f"{rollout_id} goes on from a checkpoint, and its part went with {self._torn}"
+        self._holds(13, not (self._torn and rollout_id in self.waiting), told)
+        self.waiting.pop(rollout_id, None)
 
     def succeeds(self, scope: Iterable[dict]) -> None:
         """A restore."""

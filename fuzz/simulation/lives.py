@@ -13,8 +13,8 @@ import trio.testing
 from fuzz.invariants import BrokenError, holds, raise_all
 from fuzz.simulation.living import Living
 from fuzz.simulation.oracle import Oracle
-from fuzz.simulation.story import UNDISTURBED, Story
-from fuzz.simulation.world import CHECKPOINT_S, World
+from fuzz.simulation.story import CHECKPOINT_S, UNDISTURBED, Story
+from fuzz.simulation.world import World
 from triocollect.errors import reason_of
 
 LEASES_S = 3 * CHECKPOINT_S + 60.0  # after which nobody is closed that nobody closes again

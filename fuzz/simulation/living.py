@@ -32,6 +32,8 @@ from triocollect.transport import Client
 SLACK_S = 20.0  # to the end of a run whose grace is over
 LONGEST_S = 6 * 3600.0  # a life that lasts longer hangs
 LEAP_S = 600.0
+STOPS_S = 0.5  # is more than it takes to obey
+BLOCKS = 3  # times until then
 RIVAL_S = 1.0  # is more than it takes to be refused
 NUMBERS = {"USR1": signal.SIGUSR1, "TERM": signal.SIGTERM, "INT": signal.SIGINT}
 
@@ -110,6 +112,9 @@ class Living:
                 self.oracle.checkpoint_ends(outcome, told=self.told_at is not None)
             case RowSent(key=key):
                 self.oracle.row_begins(key.task, key.rollout)
+                since = 0.0 if self.told_at is None else trio.current_time() - self.told_at
+                soon = STOPS_S + BLOCKS * self.life.slow_ms / 1000
+                self.oracle.holds(14, since <= soon, f"a row is sent {since:.0f} s after a stop")
             case RowRetried(episode=episode):
                 self.oracle.row_comes_back(episode.rollout_id, episode.attempt)
             case RowFailed(episode=episode):

@@ -1,16 +1,21 @@
-"""8 and 9: what participants are asked in an operation, and what they do after its end."""
+"""8 and 9: what participants are asked in an operation, and what they do after its end; 5: its length."""
 
+import math
 import os
 import re
 from collections.abc import Callable, Mapping
 
+import trio
 from attrs import define, field
 
 from fuzz.simulation.network import Request
 from fuzz.simulation.probe import Probe
+from fuzz.simulation.story import CHECKPOINT_S, Life
 
 _FOLDER = re.compile(r"\bckpt-\d+")
 _APPEARS = {"open", "mkdir", "replace", "rename"}
+_SLACK_S = 30.0  # of a checkpoint that does not come about, for resumes and last questions
+_BLOCKS = 16  # times, at most, in that
 _OPENING = ("agent", "policy-model", "environment")  # one after the other, after all others
 
 
@@ -24,9 +29,14 @@ class Operations:
     _resumed: dict[str, int] = field(factory=dict)  # the last one that was answered
     _folders: dict[str, int] = field(factory=dict)
     _manifests: dict[tuple[object, ...], object] = field(factory=dict)  # by host, boot and operation
+    _longest_s: float = math.inf  # that a checkpoint may take
+    _opened: float = math.inf
 
-    def begin(self) -> None:
-        """Another life, whose operations are counted anew."""
+    def begin(self, life: Life) -> None:
+        """Another one, whose operations are counted anew."""
+        self._longest_s = CHECKPOINT_S + _SLACK_S + _BLOCKS * life.slow_ms / 1000
+        if life.leap is not None:
+            self._longest_s = math.inf
         for memory in (
             self._asked_to_open,
             self._asked_to_close,
@@ -75,12 +85,28 @@ class Operations:
         over = number is not None and number <= self._resumed.get(_host_of(owner), 0)
         self._holds(9, not over, f"{owner} writes {what} after the resume of operation {number}")
 
+    def opens(self) -> None:
+        """A checkpoint."""
+        self._opened = trio.current_time()
+
     def over(self, operation: int, participants: Mapping[str, Probe]) -> None:
-        """The run goes on: whoever is closed, and no lease is over, was asked to open."""
+        """In time, and the run goes on: whoever is closed, and no lease is over, was asked to open."""
+        lasted = trio.current_time() - self._opened
+        self._holds(
+            5, lasted <= self._longest_s, f"checkpoint {operation} kept the gate closed for {lasted:.0f} s"
+        )
         for name, probe in participants.items():
             asked = self._asked_to_open.get(_host_of(name), 0) >= operation
             told = f"{name} is closed after checkpoint {operation}, and nobody asked it to open"
             self._holds(8, asked or not probe.is_held, told)
+
+    def row_begins(self, participants: Mapping[str, Probe]) -> None:
+        """Whoever is closed, for a restore or a checkpoint, was asked to open since."""
+        for name, probe in participants.items():
+            host = _host_of(name)
+            owed = self._asked_to_close.get(host, 0) > self._asked_to_open.get(host, 0)
+            told = f"a row is sent, and {name} is closed, and nobody asked it to open"
+            self._holds(8, not (owed and probe.is_held), told)
 
 
 def _raise(highest: dict[str, int], host: str, operation: int) -> None:

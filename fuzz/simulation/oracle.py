@@ -38,7 +38,7 @@ from fuzz.simulation.reading import (
     key_of,
     rollout_of,
 )
-from fuzz.simulation.retired import Retired
+from fuzz.simulation.retired import Retired, check_end
 from fuzz.simulation.sends import Sends
 from fuzz.simulation.starts import Starts
 from fuzz.simulation.story import Life, Story
@@ -93,9 +93,9 @@ class Oracle:
         self.life_number += 1
         self.servers, self.life, self.open_operation = servers, life, None
         self.starts.begin()
-        self.operations.begin()
+        self.operations.begin(life)
         self.waits_at_gate = False
-        self.installs.waiting.clear()
+        self.installs.begin()
         served = any(probe.has_served for probe in servers.participants.values())
         self.retired.begin(anew=anew or not served)
         self._has_greeted = False
@@ -154,18 +154,13 @@ class Oracle:
         missing = {(number, 0) for number in range(self.rows)} - succeeded
         holds(1, not missing, f"rows without a result: {[(key, failed.get(key)) for key in sorted(missing)]}")
         for name, probe in self.servers.participants.items():
-            probe.look()
-            holds(8, not probe.is_closed, f"{name} is closed at the end")
-            if not self._has_greeted:  # the rows were done before, and nobody said goodbye
-                continue
-            holds(16, not probe.waits_for_goodbye, f"{name} has heard no goodbye")
-            kept = probe.kept(self._sent_now)
-            holds(16, not any(kept.values()), f"{name} keeps {kept}")
+            check_end(name, probe, self._sent_now if self._has_greeted else None)
 
     # -- what the run tells ---------------------------------------------------------------------------------
 
     def checkpoint_begins(self, operation: int, *, goes_on: bool):
         self.open_operation, self.goes_on = operation, goes_on
+        self.operations.opens()
         self.kept.begins({rollout_of(line) for line in self._lines("out.jsonl")})
         self.promised.cuts()
         self.cuts.begins()
@@ -177,6 +172,8 @@ class Oracle:
             self.operations.over(outcome.operation, self.servers.participants)
         self.counts["published" if outcome.published else "not published"] += 1
         try:
+            if not self.life.faults:
+                self.installs.hears()
             self.kept.ends(outcome, set(self.installs.waiting))
             if outcome.published:
                 self.cuts.publishes(calm=not self.life.is_disturbed)
@@ -191,6 +188,7 @@ class Oracle:
     def row_begins(self, task: int, rollout: int):
         self.waits_at_gate = False
         begins = f"row {task}-{rollout} was sent"
+        self.operations.row_begins(self.servers.participants)
         self.holds(5, self.open_operation is None, f"{begins} in the open checkpoint {self.open_operation}")
         self.holds(1, (task, rollout) not in self._done, f"{begins} although it had a result")
 
@@ -208,7 +206,7 @@ class Oracle:
             self.operations.asks(request)
         elif request.path == "/run":
             rollout_id, _ = identity_of(request.call)
-            self.installs.waiting.pop(rollout_id, None)
+            self.installs.goes_on(rollout_id)
 
     def arrives(self, request: Request):
         self.starts.look(self.servers.participants.get("environment"))
@@ -222,12 +220,9 @@ class Oracle:
         elif request.path == f"{PREFIX}restore" and request.host == "counter":
             call = request.call
             self.installs.restores(call["scope"], (self.life_number, call["operation"]), self._answered())
-            try:
-                place = self.checkpoints / call["directory"] / "participants"
-                self.generated.restored(place, call["scope"])
-                self.played.restored(place, call["scope"])
-            except BrokenError as error:
-                self.broken.append(error)
+            place = self.checkpoints / call["directory"] / "participants"
+            self._ask(lambda: self.generated.restored(place, call["scope"]))
+            self._ask(lambda: self.played.restored(place, call["scope"]))
         elif request.path == f"{PREFIX}hello":
             self._has_greeted = True
         elif request.path == f"{PREFIX}commit":
@@ -247,7 +242,7 @@ class Oracle:
         if heard and request.host == "policy-model" and request.door == "peer":
             self._call_answers(request)
         if request.path == "/run":
-            self.retired.replies(request, heard=heard)
+            self.retired.replies(request, self.servers.participants["environment"], heard=heard)
             if heard and request.status == OK:
                 self.promised.answers(*identity_of(request.call))
             late = request.overtaken and code_of(request) is None
@@ -261,21 +256,24 @@ class Oracle:
 
     def _call_answers(self, request: Request):
         headers = dict(request.reply_headers)
+        call = headers.get(b"x-call-id") if request.status == OK else None
+        self._ask(lambda: self.played.delivers(call, to=request.path.split("/")[2]))
+
+    def _ask(self, question):
+        """Amid the product's work."""
         try:
-            call = headers.get(b"x-call-id") if request.status == OK else None
-            self.played.delivers(call, to=request.path.split("/")[2])
+            question()
         except BrokenError as error:
             self.broken.append(error)
 
     def _control_answers(self, request: Request):
         self.cuts.answers(request, self._answered, self.servers.processes)
+        name = request.host.replace("-", "_")
+        self.installs.answers(name, self.servers.processes[name], installs=request.kind == "restore")
         if request.kind in {"retire", "restore"}:
-            probe = self.servers.participants[request.host.replace("-", "_")]
-            self.retired.check_freed(request, probe)
+            self.retired.frees(request, self.servers.participants[name])
         self.operations.answers(request)
-        if request.kind == "retire":
-            self.retired.succeeds(request)
-        elif request.kind == "restore" and request.host == "environment":
+        if request.kind == "restore" and request.host == "environment":
             self.installs.succeeds(request.call["scope"])
 
     def _run_arrives(self, request: Request):
@@ -288,9 +286,6 @@ class Oracle:
         self.sends.arrives(rollout_id, attempt, request)
         self._sent_now.add(rollout_id)
         self.retired.sends(rollout_id, attempt, self.servers.participants, continued=continued)
-        for name, probe in self.servers.participants.items():
-            older = [one for one in probe.at_work if one.rollout_id == rollout_id and one.attempt < attempt]
-            self.holds(2, not older, f"{rollout_id}:{attempt} came while {older} was at work in {name}")
 
     def _retire_arrives(self, call):
         closed = self.open_operation is not None and self.goes_on

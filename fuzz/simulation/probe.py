@@ -67,6 +67,11 @@ class Probe:
         return frozenset(episode for hooks in self._all() for episode in hooks.under_way)
 
     @property
+    def restored(self) -> frozenset[EpisodeId]:
+        """Records that wait for who goes on from them."""
+        return frozenset(episode for hooks in self._all() for episode in hooks.restored)
+
+    @property
     def episodes(self) -> set[EpisodeId]:
         """Of whom anything but a mark is kept."""
         return {episode for hooks in self._all() for episode in _episodes(hooks)}

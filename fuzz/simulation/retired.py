@@ -4,13 +4,15 @@
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from attrs import define, field
 
-from fuzz.simulation.network import Request
+from fuzz.invariants import holds
+from fuzz.simulation.network import OK, Request
 from fuzz.simulation.probe import Probe
 from fuzz.simulation.reading import identity_of
+from triocollect.protocol.ids import EpisodeId
 
 
 @define
@@ -27,20 +29,21 @@ class Retired:
             self._waiting.clear()
             self._through.clear()
 
-    def replies(self, request: Request, *, heard: bool) -> None:
-        """An episode is answered."""
+    def replies(self, request: Request, environment: Probe, *, heard: bool) -> None:
+        """An episode is answered; what it went on from is used up, unless nothing ran."""
         rollout_id, attempt = identity_of(request.call)
+        used = request.status != OK or EpisodeId(rollout_id, attempt) not in environment.restored
+        self._holds(16, used, f"{rollout_id}:{attempt} is answered, and could be begun from its record again")
         if heard and self._waiting.get(rollout_id) == attempt:
             del self._waiting[rollout_id]
 
-    def succeeds(self, request: Request) -> None:
-        """A retire."""
+    def _succeeds(self, request: Request) -> None:
         through = self._through[request.host]
         for one in request.call["episodes"]:
             through[one["rollout_id"]] = max(one["attempt"], through.get(one["rollout_id"], -1))
 
-    def check_freed(self, request: Request, probe: Probe) -> None:
-        """Nothing is left of attempts that are retired, or that a restore has put another in place of."""
+    def frees(self, request: Request, probe: Probe) -> None:
+        """Nothing is left of what a retire names, or of what a restore has put others in place of."""
         call = request.call
         through = {one["rollout_id"]: one["attempt"] for one in call.get("episodes", ())}
         through |= {one["rollout_id"]: one["becomes"] - 1 for one in call.get("scope", ())}
@@ -48,6 +51,8 @@ class Retired:
             left = sorted(one for one in found if one.attempt <= through.get(one.rollout_id, -1))
             for number in numbers:
                 self._holds(number, not left, f"{request.host} {what} {left} after {request.kind}")
+        if request.kind == "retire":
+            self._succeeds(request)
 
     def sends(self, rollout_id: str, attempt: int, participants: Mapping, *, continued: bool) -> None:
         """An attempt arrives."""
@@ -58,3 +63,17 @@ class Retired:
             told = f"{rollout_id}:{attempt} was sent, and {before} is not retired by {missing}"
             self._holds(7, not missing, told)
         self._waiting[rollout_id] = attempt
+        for name, probe in participants.items():
+            older = [one for one in probe.at_work if one.rollout_id == rollout_id and one.attempt < attempt]
+            self._holds(2, not older, f"{rollout_id}:{attempt} came while {older} was at work in {name}")
+
+
+def check_end(name: str, probe: Probe, sent: Collection[str] | None) -> None:
+    """Of a run that has sent these rollouts; None where it had none to send, and nobody said goodbye."""
+    probe.look()
+    holds(8, not probe.is_closed, f"{name} is closed at the end")
+    if sent is None:
+        return
+    holds(16, not probe.waits_for_goodbye, f"{name} has heard no goodbye")
+    kept = probe.kept(sent)
+    holds(16, not any(kept.values()), f"{name} keeps {kept}")

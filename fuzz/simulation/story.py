@@ -7,6 +7,7 @@ import msgspec
 
 SERVERS: Final = ("environment", "agent", "policy_model", "inference", "counter")
 CREWED: Final = ("environment", "agent", "policy_model", "counter")  # that may have several workers
+CHECKPOINT_S: Final = 20.0  # its deadline
 DAMAGED: Final = ("LATEST", "newest", "lock")
 
 Door = Literal["run", "control", "peer", "other"]

@@ -14,7 +14,7 @@ from fuzz.simulation.files import changing
 from fuzz.simulation.network import Network
 from fuzz.simulation.oracle import Oracle
 from fuzz.simulation.servers import CAPTURED, UNCAPTURED, Servers
-from fuzz.simulation.story import Life, Story, steps_of
+from fuzz.simulation.story import CHECKPOINT_S, Life, Story, steps_of
 from triocollect import locking
 from triocollect.checkpoint import kept_by_kernel
 from triocollect.config.settings import (
@@ -28,7 +28,6 @@ from triocollect.config.settings import (
 from triocollect.deployment.plan import agent_of
 
 GRACE_S = 30.0
-CHECKPOINT_S = 20.0
 ROW_S = 60.0
 HEAD = "http://environment:80"
 
