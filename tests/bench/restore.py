@@ -43,7 +43,7 @@ def _life(folder: Path, crowd: Crowd) -> float:
 def serving(folder: Path, *what: str, token: str) -> Iterator[str]:
     """Servers whose model waits, until they are told to end; the URL that they say."""
     serve = [*OURS, "serve", *what, "--checkpoint-dir", str(folder / "ckpt")]
-    with talking(serve, tokens_per_s=0.1, token=token) as servers:
+    with talking(serve, tokens_per_s=0.01, token=token) as servers:
         assert servers.stdout is not None
         yield servers.stdout.readline().split()[-1]
         servers.terminate()
