@@ -68,7 +68,7 @@ class Oracle:
         self.continued = set[tuple[str, int]]()  # attempts that said they go on
         self.open_operation: int | None = None
         self.goes_on = True  # the open operation is no stop
-        self.waits_at_gate = False  # no row has begun since the last checkpoint
+        self.waits_at_gate = False  # no row has begun since the last checkpoint began
         self.starts = Starts(self.holds)
         self._has_greeted = False  # this life has a controller
         self._sent_now = set[str]()  # rollouts of this life
@@ -159,7 +159,7 @@ class Oracle:
     # -- what the run tells ---------------------------------------------------------------------------------
 
     def checkpoint_begins(self, operation: int, *, goes_on: bool):
-        self.open_operation, self.goes_on = operation, goes_on
+        self.open_operation, self.goes_on, self.waits_at_gate = operation, goes_on, goes_on
         self.operations.opens()
         self.kept.begins({rollout_of(line) for line in self._lines("out.jsonl")})
         self.promised.cuts()
