@@ -31,6 +31,7 @@ FILE_MODE: Final = 0o600
 MOST_BYTES: Final = 4 << 30  # of a pack
 
 _PLACES: Final = 8  # packs whose lines are known
+_AT_HAND: Final = 64 << 20  # bytes of the pack that was read last, so that a thousand cuts of it are one read
 
 
 class Staging:
@@ -39,6 +40,7 @@ class Staging:
     def __init__(self, folder: Path) -> None:
         self.folder: Final = folder
         self._lines: Final[dict[str, list[int]]] = {}  # of packs that were read whole: where each line begins
+        self._at_hand: tuple[str, bytes] = ("", b"")
         self._reading: Final = threading.Lock()  # so that of many who ask at once one reads a pack whole
 
     def stage(self, cuts: Iterable[StagedCut]) -> tuple[str, ...]:
@@ -67,11 +69,12 @@ class Staging:
             pack, number = parts_of(key)
             with self._reading:
                 begins = self._places(pack)
-            if number + 1 >= len(begins):
-                raise DamageError(f"pack {pack} of staged cuts has {len(begins) - 1} lines, none for {key}")
-            with durable.open_file(self.folder / name_of(pack)) as file:
-                file.seek(begins[number])
-                cut = msgspec.json.decode(file.read(begins[number + 1] - begins[number]), type=StagedCut)
+                if number + 1 >= len(begins):
+                    raise DamageError(
+                        f"pack {pack} of staged cuts has {len(begins) - 1} lines, none for {key}"
+                    )
+                line = self._read(pack, begins[number], begins[number + 1])
+            cut = msgspec.json.decode(line, type=StagedCut)
         except OSError as error:
             raise DamageError(f"staged cut {key} cannot be read: {error.strerror or error}") from error
         except (ValueError, *NOT_JSON) as error:
@@ -80,6 +83,15 @@ class Staging:
             raise DamageError(f"staged cut {key} cannot be continued: {fault}")
         return cut
 
+    def _read(self, pack: str, begin: int, end: int) -> bytes:
+        """Raises OSError."""
+        at_hand, data = self._at_hand
+        if at_hand == pack:
+            return data[begin:end]
+        with durable.open_file(self.folder / name_of(pack)) as file:
+            file.seek(begin)
+            return file.read(end - begin)
+
     def _places(self, pack: str) -> list[int]:
         """Where each line begins, and where the last one ends. Raises OSError, DamageError."""
         if (known := self._lines.get(pack)) is None:
@@ -87,6 +99,8 @@ class Staging:
             if hashlib.sha256(data).hexdigest() != pack:
                 raise DamageError(f"pack {pack} of staged cuts is not what was written: its digest differs")
             known = self._lines[pack] = _begins(data)
+            if len(data) <= _AT_HAND:
+                self._at_hand = pack, data
             if len(self._lines) > _PLACES:
                 del self._lines[next(iter(self._lines))]
         return known
