@@ -48,11 +48,12 @@ def tokens_of(text):
 
 
 def prompt_of(messages, *, open_last=False):
+    """As a template writes it, which trims the end of each message."""
     ids = []
     for message in messages:
         ids += [
             USER if message["role"] != "assistant" else ASSISTANT,
-            *tokens_of(message["content"] or ""),
+            *tokens_of((message["content"] or "").rstrip()),
             CLOSE,
         ]
     return ids[:-1] if open_last else [*ids, ASSISTANT]
