@@ -8,33 +8,10 @@ import sys
 import pytest
 
 from fuzz.invariants import holds
-from fuzz.simulation.explore import told
-from fuzz.simulation.story import SERVERS, Break, Death, Fall, Fault, Life, Moment, Signal, Story
+from fuzz.simulation.named import CUT, SLOW_CONTROL, STOPPED, lives_of, struck, words_of
+from fuzz.simulation.story import SERVERS, Break, Death, Fall, Fault, Life, Moment, Signal
 
-STOPPED = Life(signals=(Signal(Moment(8, "answers"), "TERM"),))
-CUT = Signal(Moment(8, "answers"), "USR1")
 SEED_HANGS = Fault("peer", 3, "hangs")  # no boundary is reached before its row is given up
-SLOW_CONTROL = {"tokens_per_s": 2.0, "control_ms": 100, "latency_ms": 20}
-
-
-def lives_of(*lives, rows=2, concurrency=256, **more):
-    """How it went."""
-    return told(Story(rows, concurrency, lives=lives, **more))
-
-
-def words_of(first, *lives, **more):
-    """The numbers of what participants answer in the last life, from the first such word on."""
-    controls = lives_of(*lives, **more).lives[len(lives) - 1].controls
-    kinds = [place.rpartition(" ")[2] for place in controls]
-    begin = kinds.index(first)
-    return range(
-        begin + 1, 1 + next((at for at in range(begin, len(kinds)) if kinds[at] == "forget"), len(kinds))
-    )
-
-
-def struck(lived, kind):
-    """Where that happened."""
-    return [place for living in lived.lives for what, place in living.struck if what == kind]
 
 
 def test_a_resume_that_is_lost_is_asked_for_again_long_before_the_lease_ends():

@@ -58,6 +58,10 @@ class Worker(Process):
         self.stands = True
         self._crew.changes()
 
+    def die(self) -> None:
+        super().die()
+        self._link.close()  # by the kernel, however long the rest takes here
+
     async def _let_go(self) -> None:
         self._link.close()
         for way in self._ways:
@@ -92,12 +96,7 @@ class Crew(Process):
         self.probe = Probe(self._admission, self._hooks, self._coordinator.crew)
 
     def _hooks(self) -> list:
-        return [worker.hooks for worker in self.workers.values() if not worker.dead]
-
-    @property
-    def parts(self) -> tuple[Process, ...]:
-        alive = (worker for _, worker in sorted(self.workers.items()) if not worker.dead)
-        return self, *alive
+        return [worker.hooks for worker in self.workers.values() if worker.stands]
 
     async def run(self, task_status=trio.TASK_STATUS_IGNORED):
         with contextlib.ExitStack() as stack:

@@ -25,7 +25,9 @@ class Cuts:
     _over: frozenset[Episode] = frozenset()  # answered when everybody was prepared
     _landed: set[Episode] = field(factory=set)  # since it began
     _ended: frozenset[Episode] = frozenset()  # of these, when everybody was asked whether the cut held
-    _committed: dict[str, tuple] = field(factory=dict)  # the processes that did, by name
+    _committed: dict[str, object] = field(
+        factory=dict
+    )  # the process that did, by name, and when it had closed
     _opened: list[str] = field(factory=list)  # which of them were open, or gone, when the last one did
 
     def begins(self) -> None:
@@ -50,17 +52,24 @@ class Cuts:
         """A participant does what it was asked."""
         if request.kind == "prepare" and request.answer["phase"] == "prepared":
             self._over = frozenset(answered())
+            probe = processes[request.host.replace("-", "_")].probe
+            told = f"{request.host} says that it is prepared, and is open"
+            self._holds(13, probe.is_shut or not probe.is_to_be_closed, told)
         elif request.kind == "commit":
             name = request.host.replace("-", "_")
             if name not in self._committed:
-                self._committed[name] = processes[name].parts
+                self._committed[name] = self._closed(processes[name])
                 self._opened = [one for one in self._committed if not self._stands(one, processes)]
         elif request.kind == "status":
             self._ended = frozenset(self._landed)
 
     def _stands(self, name: str, processes: dict) -> bool:
         process = processes[name]
-        return process.parts == self._committed[name] and process.probe.is_held
+        return self._closed(process) == self._committed[name] and process.probe.is_held
+
+    def _closed(self, process) -> object:
+        """What a worker had that is lost after that is written."""
+        return process, process.probe.closing
 
     def publishes(self, *, calm: bool) -> None:
         """LATEST has moved. `calm`: nothing has broken in this life."""

@@ -14,7 +14,7 @@ from triocollect.protocol.ids import EpisodeId
 
 @frozen
 class Probe:
-    """Of one participant: the admission of its control plane, the hooks of each process of it that is alive,
+    """Of one participant: the admission of its control plane, the hooks of each process of it that serves,
 
     and what a coordinator knows of its workers.
     """
@@ -27,6 +27,11 @@ class Probe:
     def is_to_be_closed(self) -> bool:
         """Whether it has taken the word."""
         return self._door.closed
+
+    @property
+    def closing(self) -> int:
+        """A number of the latest time that it did, where there are several workers."""
+        return 0 if self._crew is None else self._crew.generation
 
     @property
     def is_closed(self) -> bool:

@@ -62,11 +62,6 @@ class Process:
         """Who takes a connection that is made to its port."""
         return self
 
-    @property
-    def parts(self) -> tuple["Process", ...]:
-        """Whose memory its own is, as long as they are the same ones."""
-        return (self,)
-
     def start(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
         """Work that ends with it, whoever began it. Raises RuntimeError."""
         self._context.run(self._tasks.start_soon, work, *args)

@@ -14,6 +14,7 @@ class Starts:
 
     _holds: Callable[[int, object, str], None]
     _closed_with: frozenset[EpisodeId] | None = None  # under way when it was closed last; None while open
+    _closing: int = 0
 
     def begin(self) -> None:
         """Another life."""
@@ -21,11 +22,14 @@ class Starts:
 
     def look(self, environment: Probe | None) -> None:
         """There may be none yet."""
-        if environment is None or not environment.is_to_be_closed:
+        if environment is None or not environment.is_to_be_closed or environment.closing != self._closing:
             self._closed_with = None
+            self._closing = 0 if environment is None else environment.closing
+        if environment is None or not environment.is_to_be_closed:
             return
         if self._closed_with is None and not environment.is_shut:
             return  # the word is still on its way to a worker
+        self._holds(5, environment.is_shut, "a worker is open among those that are closed")
         now = environment.under_way
         began = () if self._closed_with is None else now - self._closed_with
         self._holds(5, not began, f"{began} began while closed")
