@@ -125,6 +125,19 @@ async def test_what_a_lost_worker_had_a_part_in_is_a_restart_until_it_is_retired
         assert await caller.add(EpisodeId(first.rollout_id, 1)) == 1
 
 
+async def test_the_retire_of_an_earlier_attempt_gives_a_lost_one_no_beginning(tmp_path):
+    async with crowd(tmp_path, 2) as caller:
+        (first, *_) = owned(2)
+        second, third = (EpisodeId(first.rollout_id, attempt) for attempt in (1, 2))
+        await caller.add(second)
+        await caller.kill(2)
+        await caller.start(2)
+        await caller.ok("retire", 1, **retire(first))
+        assert await caller.add(second) == "lost"
+        await caller.ok("retire", 2, **retire(second))
+        assert await caller.add(third) == 1
+
+
 async def test_a_worker_that_is_lost_after_the_prepare_fails_the_commit_and_nothing_is_written(tmp_path):
     async with crowd(tmp_path, 2) as caller:
         await count_all(caller)

@@ -241,6 +241,25 @@ async def test_a_worker_that_cuts_badly_delays_little_and_fails_nothing(tmp_path
     assert reply.content == replies[0].content == await uninterrupted(tmp_path / "whole")
 
 
+async def test_a_limit_that_only_the_worker_understands_costs_no_other_call_its_cut(tmp_path):
+    async def lenient(request, real):
+        asked = json.loads(request.content)
+        asked.pop("max_output_tokens", None)
+        return await real(httpx.Request("POST", request.url, json=asked, headers=named(request)))
+
+    def named(request):
+        return {name: one for name, one in request.headers.items() if name.startswith("x-")}
+
+    async with model(tmp_path) as old, trio.open_nursery() as nursery:
+        old.worker("/responses", lenient)
+        nursery.start_soon(old.ask)
+        nursery.start_soon(lambda: old.ask(f"{WORDS} i", max_output_tokens="as many as it takes"))
+        await trio.sleep(1.0)
+        counts, _ = await old.closed()
+        assert (counts["cut"], counts["not_cut"]) == (2, 0)
+        nursery.cancel_scope.cancel()
+
+
 async def test_an_answer_that_is_held_is_kept_whole_and_never_generated_again(tmp_path):
     async with model(tmp_path) as old, trio.open_nursery() as nursery:
         stop = old.deployment.stop("inference", "/v1/responses", "after")

@@ -285,6 +285,13 @@ def test_odd_fields_are_read_as_they_are_meant():
     assert response["created_at"] == 7
 
 
+def test_bytes_that_are_none_are_the_backends_fault():
+    told = {"token": "a", "bytes": [300], "id": 1}
+    chunk = {"choices": [{"delta": {"content": "a"}, "logprobs": {"content": [told]}}]}
+    with pytest.raises(PeerError, match="not understood"):
+        piece_of(json.dumps(chunk).encode())
+
+
 @pytest.mark.parametrize(
     "chunk",
     [

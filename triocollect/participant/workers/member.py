@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 from triocollect.errors import TriocollectError
 from triocollect.participant.admission import Admission
 from triocollect.participant.hooks import Hooks, R
+from triocollect.participant.marks import up_to
 from triocollect.participant.standing import MOST_BLOCKERS
 from triocollect.participant.workers import frames
 from triocollect.participant.workers.link import GONE, Link, Outbox
@@ -129,8 +130,8 @@ class Member(Generic[R]):
                 marks.install(EpisodeId(one.rollout_id, one.becomes) for one in scope)
             case frames.Stop(episodes=episodes):
                 marks.retire(episodes)
-                for episode in filter(self.lost, episodes):
-                    self._lost.pop(episode.rollout_id, None)
+                over = up_to(episodes)
+                self._lost = {name: at for name, at in self._lost.items() if not over(EpisodeId(name, at))}
             case frames.Forget(rollout_ids=rollout_ids):
                 self._hooks.forget(rollout_ids)
                 marks.forget(rollout_ids)

@@ -165,8 +165,7 @@ class Cuts:
             return str(error)
         if (staged.call_id, staged.tokens) != (call.id, cut.tokens):
             return f"{cut.key} is the cut of another call, or at another token"
-        most = msgspec.json.decode(call.request, type=_Limit).max_output_tokens
-        if most is not None and cut.tokens > most:
+        if (most := _most_tokens(call)) is not None and cut.tokens > most:
             return f"{cut.key} has {cut.tokens} tokens, more than the {most} that were asked for"
         return None
 
@@ -193,6 +192,14 @@ class Cuts:
                         await trio.sleep(THAW_EVERY_S)
                     else:
                         return
+
+
+def _most_tokens(call: Call) -> int | None:
+    """The limit that was asked for; None where there is none, or only the worker understands it."""
+    try:
+        return msgspec.json.decode(call.request, type=_Limit, strict=False).max_output_tokens
+    except NOT_JSON:
+        return None
 
 
 def _filed(call: Call, key: str, tokens: int, *, whole: bool) -> FiledCut:

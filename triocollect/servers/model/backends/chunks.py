@@ -3,7 +3,7 @@
 Read leniently: a field that one of them leaves out or adds is no fault. `Piece` is what one chunk adds.
 """
 
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -13,6 +13,7 @@ from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.peers import told
 
 NO_RAW: Final = Raw(b"null")
+_Byte: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=255)]
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -48,7 +49,7 @@ class _Logprob(msgspec.Struct, frozen=True):
     """One token; llama.cpp's server tells its id here, and most say which bytes it is."""
 
     logprob: float | None = None
-    bytes: tuple[int, ...] | None = None
+    bytes: tuple[_Byte, ...] | None = None
     id: int | None = None
 
 
