@@ -80,10 +80,15 @@ def test_a_protocol_that_is_not_there_is_refused(monkeypatch):
     )
 
 
-@pytest.mark.parametrize("variable", ["OTEL_BSP_SCHEDULE_DELAY"])
-def test_a_variable_that_cannot_be_read_is_refused_in_words(monkeypatch, variable):
-    monkeypatch.setenv(variable, "soon")
+def test_a_variable_that_the_library_cannot_use_is_refused_in_words(monkeypatch):
+    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "-1")
     assert words_of(export="otlp").startswith("telemetry: an OTEL_* variable is wrong: ")
+
+
+@pytest.mark.parametrize("said", ["soon", "0", "-5", "nan", "inf"])
+def test_a_delay_that_nobody_can_wait_for_is_refused(monkeypatch, said):
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", said)
+    assert words_of(export="otlp") == f"OTEL_BSP_SCHEDULE_DELAY={said}: milliseconds above 0 are needed"
 
 
 def test_a_port_that_is_taken_is_refused():

@@ -60,6 +60,18 @@ def resource_of(service: str, instance: str) -> Resource:
     return given.merge(Resource({**ours, "service.version": VERSION}))
 
 
+def every_s() -> float:
+    """How often spans are sent. Raises UsageError for what nobody can wait for."""
+    said = os.environ.get("OTEL_BSP_SCHEDULE_DELAY") or str(EVERY_MS)
+    try:
+        seconds = float(said) / 1000
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= threading.TIMEOUT_MAX:  # a number that is none compares with nothing
+        raise UsageError(f"OTEL_BSP_SCHEDULE_DELAY={said}: milliseconds above 0 are needed")
+    return seconds
+
+
 class Exporting:
     """The providers of this process, until they are closed."""
 
@@ -77,8 +89,7 @@ class Exporting:
             self._closings.append(processor.shutdown)
             return given_to(processor, self.resource)
         about = cast("Attributes", self.resource.attributes)
-        every_s = float(os.environ.get("OTEL_BSP_SCHEDULE_DELAY", EVERY_MS)) / 1000
-        batches = Batches(post, about, every_s=every_s, at_once=MOST_AT_ONCE, most=MOST_WAITING)
+        batches = Batches(post, about, every_s=every_s(), at_once=MOST_AT_ONCE, most=MOST_WAITING)
         self._closings.append(batches.close)
         return batches.give
 
