@@ -12,6 +12,7 @@ from tests.servers.backends.scripted import KINDS, VLLM, LlamaCpp, Scripted, SGL
 from tests.servers.backends.test_continuing import a_backend, a_call, continuing, cut_at, told
 from triocollect.errors import PeerError
 from triocollect.protocol.inference import Cut, NotCut
+from triocollect.servers.model.backends.probe import STEP_S
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 
@@ -114,6 +115,28 @@ async def test_calls_wait_for_a_backend_that_still_loads_its_model(tmp_path):
         await trio.testing.wait_all_tasks_blocked()
         assert told(await backend.respond(a_call()))[1] == "completed"
     assert 30 < trio.current_time() < 32
+
+
+async def test_calls_that_come_together_wait_once_for_a_backend_that_does_not_answer(tmp_path):
+    server, faults = VLLM(), []
+    answers = server.handle_async_request
+
+    async def silent(_request):
+        await trio.sleep_forever()
+
+    async def ask(backend):
+        with pytest.raises(PeerError, match="has not answered /v1/models") as caught:
+            await backend.respond(a_call())
+        faults.append((trio.current_time(), caught.value.passing))
+
+    server.handle_async_request = silent
+    backend = a_backend(server, tmp_path)
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(ask, backend)
+    assert faults == [(STEP_S, True)] * 5
+    server.handle_async_request = answers
+    assert told(await backend.respond(a_call()))[1] == "completed"
 
 
 async def test_the_backend_is_told_which_model_where_nobody_else_says(tmp_path):

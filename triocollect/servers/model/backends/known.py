@@ -43,6 +43,7 @@ class Known:
         self._model: Final = model
         self._cuts: Final[CutsMode] = cuts
         self._one_at_a_time: Final = trio.Lock()
+        self._failed: PeerError | None = None  # what the latest call heard that asked in vain
         self.line: Line | None = None
 
     async def start(self) -> None:
@@ -63,10 +64,20 @@ class Known:
                         await trio.sleep(AGAIN_S)
 
     async def found(self) -> Line:
-        """How it is reached, and by which ways. Raises PeerError where it cannot be asked."""
+        """How it is reached, and by which ways. Raises PeerError where it cannot be asked.
+
+        Who waited while it was asked in vain shares what came of that: in turn, the last would wait for all.
+        """
+        failed = self._failed
         async with self._one_at_a_time:
+            if self.line is None and self._failed is not None and self._failed is not failed:
+                raise PeerError(str(self._failed), passing=self._failed.passing)
             if self.line is None:
-                self.line = await self._find()
+                try:
+                    self.line = await self._find()
+                except PeerError as error:
+                    self._failed = error
+                    raise
         return self.line
 
     async def _find(self) -> Line:
