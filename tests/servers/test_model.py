@@ -12,8 +12,12 @@ from hypothesis import strategies as st
 from tests.servers.wired import hanging_up
 from triocollect.protocol.ids import EpisodeId
 from triocollect.servers.model.app import ModelServer, ModelSettings, build_app
+from triocollect.servers.model.backends.line import Line
+from triocollect.servers.model.backends.ways import Findings, decide
 from triocollect.servers.model.calls import Call, Calls, new_id
 from triocollect.servers.model.events import EventStream
+from triocollect.servers.peers import Peer, network
+from triocollect.servers.workers.keeping import Crewed
 
 RESPONSE = {"id": "r", "output": [], "note": "line\u2028separators\u0085stay"}
 STREAM = (
@@ -120,3 +124,18 @@ def test_calls_have_ids_of_their_own():
     assert one.id != other.id
     calls.leave(one)
     assert list(calls.serving.values()) == [other]
+
+
+async def test_whoever_prints_what_holds_a_key_prints_no_key():
+    seen = Findings(chat=True)
+    headers = {"authorization": "Bearer s3cret"}
+    peer = Peer("the backend", "http://backend", network)
+    holding = [
+        ModelSettings("http://backend", model="tiny", api_key="s3cret"),
+        Line(peer, headers, seen, decide(seen, "on")),
+        Crewed("model", "policy_model", b'{"api_key": "s3cret"}', 3, 2),
+    ]
+    for one in holding:
+        assert "s3cret" not in repr(one)
+    assert "model='tiny'" in repr(holding[0])
+    await peer.aclose()

@@ -62,6 +62,11 @@ class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     worker_cuts: bool = False
     backend: bool = False
 
+    def __repr__(self) -> str:
+        """The key is nobody's to read."""
+        told = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "api_key")
+        return f"ModelSettings({', '.join(told)})"
+
 
 class _Asked(msgspec.Struct, frozen=True):
     episode: EpisodeId | None

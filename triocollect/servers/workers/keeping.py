@@ -10,7 +10,7 @@ from typing import Final, Generic, final
 
 import msgspec
 import trio
-from attrs import frozen
+from attrs import field, frozen
 from msgspec import Raw
 
 from triocollect.errors import DeploymentError, reason_of
@@ -46,7 +46,7 @@ class Crewed:
 
     kind: str
     name: str
-    settings: bytes
+    settings: bytes = field(repr=False)  # with a token, and perhaps a key
     fd: int
     workers: int
     flags: tuple[str, ...] = ()

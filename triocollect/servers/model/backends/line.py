@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Self
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from triocollect.protocol.identity import CAPTURE_KEY
 from triocollect.servers.model.backends.ways import Findings, Ways
@@ -16,7 +16,7 @@ class Line:
     """`peer` is at the root of its URL; `headers` go with each request. `ways`: decided on `seen`."""
 
     peer: Peer
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] = field(repr=False)  # a key may be among them
     seen: Findings
     ways: Ways
 
