@@ -1,5 +1,7 @@
 """The capture ledger: what it keeps of conversations, of retired attempts and of dead executions."""
 
+import sys
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -159,3 +161,22 @@ def test_no_row_of_a_retired_attempt_is_ever_there(entries):
     for entry in entries:
         ledger.apply(entry)
         assert all(ledger.refusal(one) is None for one in ledger.episodes), f"after {entry}"
+
+
+def steps_of(ledger, entry):
+    """How many function calls, and resumptions of generators, it takes."""
+    steps = []
+    sys.setprofile(lambda _frame, event, _argument: steps.append(event) if event == "call" else None)
+    try:
+        ledger.apply(entry)
+    finally:
+        sys.setprofile(None)
+    return len(steps)
+
+
+@pytest.mark.parametrize("entry", [Imported(R1, (a_row("a"),)), Retired((R0,)), Forgotten(("r",))])
+def test_what_becomes_of_a_rollout_costs_the_same_however_many_others_there_are(entry):
+    alone, among = a_chain("a"), a_chain("a")
+    for number in range(100):
+        among.apply(Delivered(EpisodeId(f"s{number}"), a_row("a")))
+    assert steps_of(among, entry) == steps_of(alone, entry)

@@ -10,7 +10,7 @@ of that rollout, rows and fences of later attempts among them, and fences every 
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
 import msgspec
 
@@ -76,8 +76,9 @@ class Ledger:
     """
 
     def __init__(self) -> None:
-        self._rows: dict[EpisodeId, dict[str, LedgerRow]] = {}
-        self._fences: dict[str, int] = {}
+        self._rows: Final[dict[EpisodeId, dict[str, LedgerRow]]] = {}
+        self._of: Final[dict[str, set[EpisodeId]]] = {}  # those that it has rows of, by rollout
+        self._fences: Final[dict[str, int]] = {}
         self.undelivered = 0
 
     def __len__(self) -> int:
@@ -131,8 +132,10 @@ class Ledger:
             case Forgotten(rollout_ids):
                 self._forget(rollout_ids)
             case Snapshot(kept, fences):
-                self._rows = {one.episode: _by_id(one.rows) for one in kept}
-                self._fences = dict(fences)
+                self._forget(None)
+                for one in kept:
+                    self._calls_of(one.episode).update(_by_id(one.rows))
+                self._fences.update(fences)
 
     def snapshot(self) -> "Snapshot":
         """The one entry that makes a ledger like this."""
@@ -141,19 +144,20 @@ class Ledger:
 
     def _deliver(self, episode: EpisodeId, row: LedgerRow) -> None:
         if self.refusal(episode, row) is None:
-            self._rows.setdefault(episode, {})[row.call_id] = row
+            self._calls_of(episode)[row.call_id] = row
 
     def _import(self, episode: EpisodeId, rows: tuple[LedgerRow, ...]) -> None:
-        self._drop(one for one in self.episodes if one.rollout_id == episode.rollout_id)
+        self._drop(self._attempts((episode.rollout_id,)))
         self._fences[episode.rollout_id] = episode.attempt - 1
         if rows:
-            self._rows[episode] = _by_id(rows)
+            self._calls_of(episode).update(_by_id(rows))
 
     def _retire(self, episodes: tuple[EpisodeId, ...]) -> None:
         for episode in episodes:
             through = self._fences.get(episode.rollout_id, -1)
             self._fences[episode.rollout_id] = max(through, episode.attempt)
-        self._drop(one for one in self.episodes if self.refusal(one) is not None)
+        touched = self._attempts(episode.rollout_id for episode in episodes)
+        self._drop([one for one in touched if self.refusal(one) is not None])
 
     def _cut_back(self, episode: EpisodeId, known: str | None) -> None:
         if (rows := self._rows.get(episode)) is None:
@@ -164,16 +168,29 @@ class Ledger:
 
     def _drop(self, episodes: Iterable[EpisodeId]) -> None:
         for episode in episodes:
-            self._rows.pop(episode, None)
+            if self._rows.pop(episode, None) is None:
+                continue
+            attempts = self._of[episode.rollout_id]
+            attempts.remove(episode)
+            if not attempts:
+                del self._of[episode.rollout_id]
+
+    def _calls_of(self, episode: EpisodeId) -> dict[str, LedgerRow]:
+        """To be added to; from now on it is there."""
+        self._of.setdefault(episode.rollout_id, set()).add(episode)
+        return self._rows.setdefault(episode, {})
+
+    def _attempts(self, rollout_ids: Iterable[str]) -> list[EpisodeId]:
+        """Of these rollouts all that it has rows of."""
+        return [one for rollout_id in rollout_ids for one in self._of.get(rollout_id, ())]
 
     def _forget(self, rollout_ids: tuple[str, ...] | None) -> None:
         if rollout_ids is None:
-            self._rows.clear()
-            self._fences.clear()
+            for one in (self._rows, self._of, self._fences):
+                one.clear()
             return
-        finished = frozenset(rollout_ids)
-        self._drop(one for one in self.episodes if one.rollout_id in finished)
-        for rollout_id in finished:
+        self._drop(self._attempts(rollout_ids))
+        for rollout_id in rollout_ids:
             self._fences.pop(rollout_id, None)
 
 
