@@ -38,7 +38,7 @@ def test_people_read_where_the_run_stands_and_what_a_restart_does(folder):
         "  LATEST     c-000002-00000002",
         f"  in flight  3 rows {WRITTEN}; the same command continues 1 and starts 2 from the input",
         "             4-0, attempt 0, from its input: resources sql cannot capture it",
-        "             5-0, attempt 0, from its input: it was sent after that checkpoint",
+        "             5-0, attempt 0, from its input: it was sent after that checkpoint, or refused by it",
         "  published  c-000001-00000001, 4 min ago: 1 row with 30 s of work, 0 left out, 128 bytes",
         "  published  c-000002-00000002, 3 min ago: 1 row with 60 s of work, 1 left out, 128 bytes",
         "  in vain    c-000003-00000003, 2 min ago: agent waits for 5-0 (in a tool)",

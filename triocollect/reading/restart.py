@@ -64,7 +64,8 @@ def restart_of(output: Path | None, root: Path, *, owns: bool) -> Restart:
         planned = planned_of(output, root, rung, run)
     except (DamageError, StorageError) as error:
         return msgspec.structs.replace(_told(rung, (), ()), known=False, faults=(str(error),))
-    otherwise = "there is no checkpoint" if rung.checkpoint is None else "it was sent after that checkpoint"
+    later = "it was sent after that checkpoint, or refused by it"
+    otherwise = "there is no checkpoint" if rung.checkpoint is None else later
     return _told(rung, *_rows(planned, _reasons(rung, planned), otherwise))
 
 
