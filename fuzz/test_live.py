@@ -22,11 +22,11 @@ def story(*lives, rows=2, **more):
 
 def held_open(*more):
     """A checkpoint that waits for the counter while the others are closed already."""
-    return [Strike("effects", 3, "STOP", "counter", 0.5), Strike("start", 0, "USR1"), *more]
+    return [Strike("effects", 3, "STOP", "counter", 1.2), Strike("start", 0, "USR1"), *more]
 
 
 ALONE = {"alone": True, "rows": 3}
-QUICK = {"timeout_s": 2.0, "grace_s": 2.0}
+QUICK = {"timeout_s": 3.0, "grace_s": 3.0}
 STORIES = {
     "a participant sleeps": story(held_open(Strike("closed", 0, "STOP", "agent", PAST)), **ALONE, **QUICK),
     "a participant sleeps and its collector dies": story(

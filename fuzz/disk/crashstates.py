@@ -6,7 +6,6 @@ end is recorded in its turn, and the power goes at every point of that one.
 """
 
 import itertools
-import logging
 import math
 import random
 import time
@@ -26,6 +25,7 @@ from fuzz.disk.start import Started, start
 from fuzz.disk.storage import Disk, Fact, Recorder
 from fuzz.invariants import BrokenError
 from fuzz.jobs import share
+from fuzz.quiet import quiet
 from fuzz.simulation.story import UNDISTURBED, Life, Moment, Signal, Story, told_by
 from fuzz.simulation.world import World
 from fuzz.tally import Tally
@@ -41,8 +41,8 @@ def explore(options: Options, tally: Tally) -> None:
     share(_stories, options, tally)
 
 
+@quiet()
 def _stories(options: Options, tally: Tally) -> None:
-    logging.disable(logging.WARNING)  # what servers say of peers that died
     if options.replay is not None:
         number, _, text = options.replay.partition(":")
         seed = int(number)

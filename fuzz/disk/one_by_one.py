@@ -1,7 +1,6 @@
 """Every place of the scenarios, one after another, in an order in which neighbours are far apart."""
 
 import itertools
-import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -10,6 +9,7 @@ from typing import Protocol, TypeVar
 
 from fuzz.commands import Options
 from fuzz.disk.places import SCENARIOS, Scenario, bases
+from fuzz.quiet import quiet
 
 
 class Place(Protocol):
@@ -29,11 +29,10 @@ def one_by_one(
 
     Each with the folder that its scenario's life begins with. Raises ValueError where none has that name.
     """
-    logging.disable(logging.WARNING)  # what servers say of peers that died
     deadline = time.monotonic() + options.seconds
     if named is not None and named.partition(":")[0] not in {one.name for one in SCENARIOS}:
         raise ValueError(f"there is no place {named!r}")  # said at once: the bases take a while
-    with bases() as made:
+    with quiet(), bases() as made:
         places = list(all_of(made))
         if named is not None:
             place = next((one for one in places if str(one) == named), None)

@@ -4,7 +4,6 @@ An XFS and an ext4, each in a file, are shut down by the kernel without another 
 on with; collector and servers are simulated, their calls and syncs are real. Needs root, and says so.
 """
 
-import logging
 import os
 import random
 import shutil
@@ -28,6 +27,7 @@ from fuzz.disk.results import files_in, named_in
 from fuzz.disk.storage import ACKNOWLEDGED
 from fuzz.invariants import BrokenError
 from fuzz.jobs import share
+from fuzz.quiet import quiet
 from fuzz.simulation.story import Life, Moment, Signal, Story
 from fuzz.simulation.world import World
 from fuzz.tally import Tally
@@ -64,8 +64,8 @@ def explore(options: Options, tally: Tally) -> None:
     share(_runs, options, tally)
 
 
+@quiet()
 def _runs(options: Options, tally: Tally) -> None:
-    logging.disable(logging.WARNING)  # what servers say of peers that died
     take_down_strays()
     if (why := next(filter(None, map(lacks, KINDS)), None)) is not None:
         raise SystemExit(f"{NEEDS}: {why}")

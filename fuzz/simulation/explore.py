@@ -16,6 +16,7 @@ from typing import Final
 from fuzz.commands import Options
 from fuzz.invariants import BrokenError
 from fuzz.jobs import share
+from fuzz.quiet import quiet
 from fuzz.simulation.drawing import LEAST, drawn
 from fuzz.simulation.lives import Lived, live
 from fuzz.simulation.shrinking import minimal
@@ -89,16 +90,15 @@ def tell(story: Story, tally: Tally, seen: set[str], *, shrinking_s: float) -> N
             tally.fault(kind, f"life {nth}: {place}", story.digest, living.outcome)
 
 
+@quiet(logging.CRITICAL)
 def told(story: Story) -> Lived:
     """Live a story in a folder of its own. Raises BrokenError, and whatever else goes wrong."""
-    logging.disable(logging.CRITICAL)
     before = os.environ.get("NEMO_GYM_MAX_ROLLOUT_ATTEMPTS")
     os.environ["NEMO_GYM_MAX_ROLLOUT_ATTEMPTS"] = MOST_ATTEMPTS
     root = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
     try:
         return live(root, story)
     finally:
-        logging.disable(logging.NOTSET)
         os.environ.pop("NEMO_GYM_MAX_ROLLOUT_ATTEMPTS")
         if before is not None:
             os.environ["NEMO_GYM_MAX_ROLLOUT_ATTEMPTS"] = before

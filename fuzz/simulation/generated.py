@@ -76,8 +76,11 @@ class Generated:
                 self._holds(10, whole, f"{path.parent.name} names {pack}, which is gone or changed")
 
     def is_pruned(self) -> None:
-        """Nothing is staged that no checkpoint names."""
-        named = {pack for path in self._root.glob("ckpt-*/collection.json") for pack in _named(path)}
+        """Nothing is staged that no checkpoint names, where all can be read."""
+        paths = [*self._root.glob("ckpt-*/collection.json")]
+        if not all(map(_is_read, paths)):
+            return
+        named = {pack for path in paths for pack in _named(path)}
         there = {path.stem for path in self._root.glob("staging/*.jsonl")}
         self._holds(4, there <= named, f"{there - named} are staged, and no checkpoint names them")
 
@@ -105,8 +108,17 @@ class Generated:
 
 
 def _named(path: Path) -> Iterable[str]:
-    for ref in json.loads(path.read_bytes())["participants"]:
-        yield from ref.get("kept", ())
+    if _is_read(path):
+        for ref in json.loads(path.read_bytes())["participants"]:
+            yield from ref.get("kept", ())
+
+
+def _is_read(path: Path) -> bool:
+    """One that was harmed names nothing."""
+    try:
+        return "participants" in json.loads(path.read_bytes())
+    except ValueError:
+        return False
 
 
 def _key(rollout_id: str, attempt: int) -> str:
