@@ -183,13 +183,16 @@ class Cuts:
 
     async def _thaw(self, calls: Sequence[Call], until: float) -> None:
         """Until it is heard, or every freeze has ended by itself."""
-        async with self._one_at_a_time:
-            with trio.move_on_at(until):
+        with trio.move_on_at(until):
+            async with self._one_at_a_time:
                 while True:
                     try:
                         await self._source.thaw(calls)
                     except TriocollectError:
                         await trio.sleep(THAW_EVERY_S)
+                    except Exception as error:  # noqa: BLE001  # as for a cut: they go on by themselves
+                        _log.warning("calls stand still for a while: %s: %s", type(error).__name__, error)
+                        return
                     else:
                         return
 

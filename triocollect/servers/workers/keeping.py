@@ -149,7 +149,9 @@ class Keeper(Generic[R]):
         worker: trio.Process | None = None
         try:
             with theirs:
-                worker = await self._started(folder, number, theirs, passed)
+                place = self._place(folder, number, theirs, passed)
+                worker = await self._started(place)
+            await _write(worker, self._settings(number) + b"\n" + msgspec.json.encode(place) + b"\n")
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._let_leave, worker)
                 await self._coordinator.serve(number, link)
@@ -160,22 +162,23 @@ class Keeper(Generic[R]):
                 await _end(worker)
         return worker.returncode
 
-    async def _started(
-        self, folder: str, number: int, link: socket.socket, passed: socket.socket
-    ) -> trio.Process:
-        crewed = self._crewed
-        place = Place(
+    def _place(self, folder: str, number: int, link: socket.socket, passed: socket.socket) -> Place:
+        return Place(
             number=number,
-            of=crewed.workers,
+            of=self._crewed.workers,
             link=link.fileno(),
             passed=passed.fileno(),
             folder=folder,
             controlled=self._checkpoint is not None,
         )
+
+    async def _started(self, place: Place) -> trio.Process:
+        """It waits for its settings: whoever has it ends it, too."""
+        crewed, number = self._crewed, place.number
         name = f"{crewed.name} {number}"
         command = (sys.executable, "-m", MODULE, crewed.kind, "--name", name, "--fd", str(crewed.fd))
         try:
-            worker = await trio.lowlevel.open_process(
+            return await trio.lowlevel.open_process(
                 [*IGNORING_SIGNALS, *command, "--worker", *crewed.flags],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
@@ -183,8 +186,6 @@ class Keeper(Generic[R]):
             )
         except OSError as error:
             raise DeploymentError(f"worker {number} could not be started: {error}") from error
-        await _write(worker, self._settings(number) + b"\n" + msgspec.json.encode(place) + b"\n")
-        return worker
 
     def _settings(self, number: int) -> bytes:
         """The server's, with this worker's number among what it takes part with."""

@@ -81,7 +81,12 @@ class Known:
         return self.line
 
     async def _find(self) -> Line:
-        line = await self._probed()
+        """Raises PeerError: also for what nobody foresaw in an answer, which must not end the server."""
+        try:
+            line = await self._probed()
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            said = f"{self._peer.name} answered what cannot be read: {type(error).__name__}: {error}"
+            raise PeerError(said, passing=False) from error
         _log.info(NOTE + "%s %s", self._peer.name, in_words(line.seen, line.ways, self._cuts))
         return line
 
