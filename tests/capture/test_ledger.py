@@ -177,6 +177,6 @@ def steps_of(ledger, entry):
 @pytest.mark.parametrize("entry", [Imported(R1, (a_row("a"),)), Retired((R0,)), Forgotten(("r",))])
 def test_what_becomes_of_a_rollout_costs_the_same_however_many_others_there_are(entry):
     alone, among = a_chain("a"), a_chain("a")
-    for number in range(100):
+    for number in range(1000):
         among.apply(Delivered(EpisodeId(f"s{number}"), a_row("a")))
-    assert steps_of(among, entry) == steps_of(alone, entry)
+    assert steps_of(among, entry) < steps_of(alone, entry) + 100  # whoever collects garbage meanwhile counts
