@@ -27,6 +27,7 @@ class Server(Participant[Record]):
         self.stopped: list[EpisodeId] = []
         self.unclaimed: set[EpisodeId] = set()
         self.counts: dict[str, int] = {}
+        self.counts_written: dict[str, int] = {}  # others, from the export on
         self.has_served = False
         self.stop_waits: trio.Event | None = None
         self.refuses_install: Exception | None = None
@@ -51,6 +52,7 @@ class Server(Participant[Record]):
         )
 
     def export(self, scope):
+        self.counts = {**self.counts, **self.counts_written}
         return records_of(self.kind, self.held, scope)
 
     async def install(self, records, becomes):

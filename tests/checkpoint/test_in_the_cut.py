@@ -49,6 +49,16 @@ async def test_calls_under_way_at_a_cut_are_on_record_where_somebody_counts_them
         assert (await here.take()).outcome.undelivered == 3
 
 
+async def test_what_is_counted_only_while_it_is_written_is_on_record(tmp_path, autojump_clock):
+    async with world(tmp_path) as here:
+        here.fly(0)
+        model = here.servers["model"]
+        model.counts = {"undelivered": 3, "cut": 0, "kept_tokens": 0}
+        model.counts_written = {"cut": 2, "kept_tokens": 40}
+        outcome = (await here.take()).outcome
+        assert (outcome.undelivered, outcome.cut, outcome.kept_tokens) == (3, 2, 40)
+
+
 async def test_rows_whose_environment_takes_no_part_are_left_out_and_not_waited_for(tmp_path, autojump_clock):
     async with world(tmp_path) as here:
         here.fly(0)

@@ -52,23 +52,21 @@ class Model(Crew):
             into.append(reply)
         return reply
 
-    async def closed(self):
-        """Its counts, once it is prepared; how long that took."""
+    async def committed(self, attempt=0):
+        """Its counts, when this attempt is written, as `taken` says; how long that took."""
         self.operation += 1
         began = trio.current_time()
         report = (await self.ok("policy_model", "prepare"))["report"]
         assert report["blocker_count"] == 0, report
-        return report["counts"], trio.current_time() - began
-
-    async def written(self, attempt=0):
         scope = [{"rollout_id": "r", "attempt": attempt}]
-        return self.place(), await self.ok("policy_model", "commit", **self.place(), scope=scope)
+        self.taken = self.place(), await self.ok("policy_model", "commit", **self.place(), scope=scope)
+        return self.taken[1]["counts"], trio.current_time() - began
 
     async def opened(self):
         await self.ok("policy_model", "resume")
 
-    async def take_up(self, written, attempt=0, becomes=1):
-        place, answer = written
+    async def take_up(self, taken, attempt=0, becomes=1):
+        place, answer = taken
         self.operation += 1
         scope = [{"rollout_id": "r", "attempt": attempt, "becomes": becomes}]
         sha256 = answer["manifest"]["sha256"]
@@ -119,10 +117,10 @@ async def uninterrupted(root, **params):
 
 async def test_a_call_that_was_cut_goes_on_at_that_token_and_ends_as_if_it_had_not_been(tmp_path):
     async with generating(tmp_path) as (old, _, _):
-        counts, took = await old.closed()
+        counts, took = await old.committed()
         assert counts == {"undelivered": 1, "cut": 1, "held": 0, "not_cut": 0, "kept_tokens": 4}
         assert took == 0.0
-        written = await old.written()
+        written = old.taken
         await trio.sleep(30)  # it stands: nothing is generated that would be lost
     before = await old.generated()
     async with model(tmp_path, epoch=2) as fresh:
@@ -140,8 +138,8 @@ async def test_a_call_that_was_cut_goes_on_at_that_token_and_ends_as_if_it_had_n
 
 async def test_what_is_staged_ends_at_one_token_and_is_named_by_the_checkpoint(tmp_path):
     async with generating(tmp_path, after=1.2) as (old, _, _):
-        await old.closed()
-        _, answer = await old.written()
+        await old.committed()
+        _, answer = old.taken
     (pack,) = answer["kept"]
     cut = staged(tmp_path).fetch(f"{pack}:0")
     assert (cut.text, cut.tokens, cut.logprobs) == ("a b c d", 4, (0.0,) * 4)
@@ -150,7 +148,7 @@ async def test_what_is_staged_ends_at_one_token_and_is_named_by_the_checkpoint(t
 
 async def test_a_run_that_goes_on_after_a_checkpoint_loses_nothing_but_the_pause(tmp_path):
     async with generating(tmp_path, after=1.1) as (old, replies, _):
-        await old.closed()
+        await old.committed()
         await trio.sleep(10)
         await old.opened()
         await trio.sleep(0.85)
@@ -226,10 +224,10 @@ BAD_WORKERS = {
 async def test_a_worker_that_cuts_badly_delays_little_and_fails_nothing(tmp_path, how):
     async with generating(tmp_path) as (old, replies, _):
         old.worker(CUTS, BAD_WORKERS[how])
-        counts, took = await old.closed()
+        counts, took = await old.committed()
         assert counts == {"undelivered": 1, "cut": 0, "held": 0, "not_cut": 1, "kept_tokens": 0}
         assert took <= 2.0, "a tenth of the budget"
-        written = await old.written()
+        written = old.taken
         assert (written[1]["exported"], written[1]["kept"]) == ([], [])
         await old.opened()
         await trio.sleep(3)
@@ -239,6 +237,40 @@ async def test_a_worker_that_cuts_badly_delays_little_and_fails_nothing(tmp_path
         reply = await fresh.ask(attempt=1)
         assert await fresh.generated() == 8, "generated again, all of it"
     assert reply.content == replies[0].content == await uninterrupted(tmp_path / "whole")
+
+
+async def test_only_the_commit_waits_for_what_is_staged(tmp_path):
+    async with generating(tmp_path) as (old, _, _):
+        old.worker(CUTS, never)
+        old.operation += 1
+        began = trio.current_time()
+        await old.ok("policy_model", "prepare")
+        assert trio.current_time() == began
+        scope = [{"rollout_id": "r", "attempt": 0}]
+        await old.ok("policy_model", "commit", **old.place(), scope=scope)
+        assert trio.current_time() == began + 2.0
+
+
+async def test_a_commit_that_waits_for_what_is_staged_ends_with_its_checkpoint(tmp_path):
+    answers = []
+    async with generating(tmp_path) as (old, replies, nursery):
+        old.worker(CUTS, never)
+        old.operation += 1
+        await old.ok("policy_model", "prepare")
+        scope = [{"rollout_id": "r", "attempt": 0}]
+
+        async def commit():
+            answers.append(await old.call("policy_model", "commit", **old.place(), scope=scope))
+
+        nursery.start_soon(commit)
+        await trio.sleep(0.5)
+        await old.opened()
+        await wait_all_tasks_blocked()
+        ((status, body),) = answers
+        assert (status, body["error"]["code"]) == (409, "stale_checkpoint")
+        await trio.sleep(1.5)
+        assert [reply.status_code for reply in replies] == [200]
+    assert not list((tmp_path / "checkpoints").glob("ckpt-*"))
 
 
 async def test_a_limit_that_only_the_worker_understands_costs_no_other_call_its_cut(tmp_path):
@@ -255,7 +287,7 @@ async def test_a_limit_that_only_the_worker_understands_costs_no_other_call_its_
         nursery.start_soon(old.ask)
         nursery.start_soon(lambda: old.ask(f"{WORDS} i", max_output_tokens="as many as it takes"))
         await trio.sleep(1.0)
-        counts, _ = await old.closed()
+        counts, _ = await old.committed()
         assert (counts["cut"], counts["not_cut"]) == (2, 0)
         nursery.cancel_scope.cancel()
 
@@ -268,7 +300,7 @@ async def test_an_answer_that_is_held_is_kept_whole_and_never_generated_again(tm
         closing = []
 
         async def close():
-            closing.append(await old.closed())
+            closing.append(await old.committed())
 
         nursery.start_soon(close)
         await trio.sleep(0.5)
@@ -276,7 +308,7 @@ async def test_an_answer_that_is_held_is_kept_whole_and_never_generated_again(tm
         await trio.sleep(0.1)
         ((counts, _),) = closing
         assert counts == {"undelivered": 1, "cut": 0, "held": 1, "not_cut": 0, "kept_tokens": 8}
-        written = await old.written()
+        written = old.taken
         nursery.cancel_scope.cancel()
     async with model(tmp_path, epoch=2) as fresh:
         await fresh.take_up(written)
@@ -292,8 +324,8 @@ async def cut_once(root, **params):
     async with model(root) as old, trio.open_nursery() as nursery:
         nursery.start_soon(lambda: old.ask(**params))
         await trio.sleep(1.0)
-        await old.closed()
-        written = await old.written()
+        await old.committed()
+        written = old.taken
         nursery.cancel_scope.cancel()
     return written
 
@@ -315,8 +347,8 @@ async def test_a_cut_that_nobody_used_goes_into_the_next_checkpoint(tmp_path):
     async with model(tmp_path, epoch=2) as fresh:
         await fresh.take_up(written)
         await fresh.ask("Repeat exactly: x y", attempt=1)
-        await fresh.closed()
-        again = await fresh.written(attempt=1)
+        await fresh.committed(attempt=1)
+        again = fresh.taken
         assert again[1]["kept"] == written[1]["kept"]
     async with model(tmp_path, epoch=3) as third:
         await third.take_up(again, attempt=1, becomes=2)
@@ -330,9 +362,9 @@ async def test_a_call_that_goes_on_is_cut_again_further_on(tmp_path):
         await second.take_up(written)
         nursery.start_soon(lambda: second.ask(attempt=1))
         await trio.sleep(0.5)
-        counts, _ = await second.closed()
+        counts, _ = await second.committed(attempt=1)
         assert counts["kept_tokens"] == 6
-        again = await second.written(attempt=1)
+        again = second.taken
         nursery.cancel_scope.cancel()
     async with model(tmp_path, epoch=3) as third:
         await third.take_up(again, attempt=1, becomes=2)
@@ -348,9 +380,9 @@ async def test_a_call_that_goes_on_and_cannot_be_cut_falls_back_to_where_it_went
         nursery.start_soon(lambda: second.ask(attempt=1))
         await trio.sleep(0.5)
         second.worker(CUTS, broken)
-        counts, _ = await second.closed()
+        counts, _ = await second.committed(attempt=1)
         assert (counts["cut"], counts["kept_tokens"]) == (1, 4)
-        again = await second.written(attempt=1)
+        again = second.taken
         assert again[1]["kept"] == written[1]["kept"]
         nursery.cancel_scope.cancel()
     async with model(tmp_path, epoch=3) as third:
@@ -392,9 +424,9 @@ async def test_of_a_call_that_is_tried_again_the_latest_cut_is_kept(tmp_path):
         await trio.sleep(1.0)
         nursery.start_soon(old.ask)
         await trio.sleep(0.5)
-        counts, _ = await old.closed()
+        counts, _ = await old.committed()
         assert (counts["cut"], counts["kept_tokens"]) == (2, 6 + 2)
-        written = await old.written()
+        written = old.taken
         nursery.cancel_scope.cancel()
     async with model(tmp_path, epoch=2) as fresh:
         await fresh.take_up(written)
@@ -408,8 +440,8 @@ async def test_of_calls_side_by_side_the_one_that_has_most_is_kept(tmp_path):
         await trio.sleep(1.0)
         nursery.start_soon(lambda: old.ask(f"{WORDS} i j"))
         await trio.sleep(0.5)
-        await old.closed()
-        written = await old.written()
+        await old.committed()
+        written = old.taken
         nursery.cancel_scope.cancel()
     async with model(tmp_path, epoch=2) as fresh:
         await fresh.take_up(written)
@@ -436,9 +468,9 @@ async def test_a_constrained_call_is_never_cut(tmp_path, how):
     async with model(tmp_path) as old, trio.open_nursery() as nursery:
         nursery.start_soon(lambda: old.ask(**CONSTRAINTS[how]))
         await trio.sleep(1.0)
-        counts, _ = await old.closed()
+        counts, _ = await old.committed()
         assert (counts["cut"], counts["not_cut"]) == (0, 1)
-        assert (await old.written())[1]["kept"] == []
+        assert old.taken[1]["kept"] == []
         nursery.cancel_scope.cancel()
 
 
@@ -489,9 +521,9 @@ async def test_a_cut_of_other_words_is_not_continued(tmp_path):
 
 async def test_nothing_is_cut_where_that_is_switched_off(tmp_path):
     async with generating(tmp_path, cuts="off") as (old, _, _):
-        counts, _ = await old.closed()
+        counts, _ = await old.committed()
         assert (counts["cut"], counts["not_cut"]) == (0, 1)
-        assert (await old.written())[1]["kept"] == []
+        assert old.taken[1]["kept"] == []
         await trio.sleep(10)
     assert await old.generated() == 8, "and nothing stands"
     assert not staged(tmp_path).folder.exists()
@@ -506,7 +538,7 @@ async def test_an_order_to_go_on_that_overtakes_the_freeze_has_the_last_word(tmp
 
     async with generating(tmp_path) as (old, replies, _):
         old.worker(CUTS, overtaken)
-        await old.closed()
+        await old.committed()
         await old.opened()
         await wait_all_tasks_blocked()
         ((request, real),) = held
@@ -529,7 +561,7 @@ async def test_an_order_to_go_on_that_is_lost_is_repeated(tmp_path):
 
     async with generating(tmp_path) as (old, replies, _):
         old.worker(THAW, deaf)
-        await old.closed()
+        await old.committed()
         await old.opened()
         await trio.sleep(5)
         assert (len(tries), len(replies)) == (3, 1)
@@ -551,7 +583,7 @@ async def test_a_call_on_its_way_to_the_worker_stands_from_its_first_token_on(tm
         stop = old.deployment.stop("inference", "/v1/responses")
         nursery.start_soon(old.ask)
         await stop.reached.wait()
-        counts, _ = await old.closed()
+        counts, _ = await old.committed()
         assert (counts["cut"], counts["not_cut"]) == (0, 1)
         stop.go.set()
         await trio.sleep(10)

@@ -23,6 +23,7 @@ class Cutting(Operation):
     def __init__(self, participants: Sequence[Participant], common: Common) -> None:
         super().__init__(participants, common)
         self._reports: Final[dict[Participant, PrepareReport]] = {}
+        self._committed: Final[dict[Participant, Committed]] = {}
         self._asked: Final[list[Participant]] = []
 
     async def prepare(self) -> None:
@@ -88,14 +89,15 @@ class Cutting(Operation):
         }
 
     def counts(self) -> dict[str, int]:
-        """What the participants count, added up by name.
+        """What the participants count, at their commits where they were reached, added up by name.
 
         `undelivered`: policy calls under way and answers held back, as far as model servers count them. Of
         these `cut` and `held` are kept with `kept_tokens`, the others are `not_cut`.
         """
         whole = Counter[str]()
-        for report in self._reports.values():
-            whole.update(report.counts)
+        for participant, report in self._reports.items():
+            committed = self._committed.get(participant)
+            whole.update(report.counts if committed is None else {**report.counts, **committed.counts})
         return dict(whole)
 
     def counted(self, *names: str) -> int | UnsetType:
@@ -119,6 +121,7 @@ class Cutting(Operation):
                 raise participant.fault(f"wrote {reply.manifest.path!r}, not {place}")
             if (exported := len(set(reply.exported))) > (records := reply.manifest.record_count):
                 raise participant.fault(f"claims {exported} episodes exported in {records} records")
+            self._committed[participant] = reply
             return reply
 
         return await each(self.participants, one)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Generic
 
 from triocollect.participant.admission import Admission
-from triocollect.participant.hooks import R
+from triocollect.participant.hooks import Later, R
 from triocollect.participant.marks import up_to
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import Kind, Mode, PrepareReport
@@ -44,7 +44,7 @@ class Participant(Generic[R]):
         """Wait for a change in the admission."""
         await self.admission.settle()
 
-    def export(self, scope: frozenset[EpisodeId]) -> Sequence[R]:  # noqa: ARG002  # of the protocol
+    def export(self, scope: frozenset[EpisodeId]) -> Sequence[R] | Later[R]:  # noqa: ARG002  # of the protocol
         """Nothing."""
         return ()
 

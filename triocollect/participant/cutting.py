@@ -99,7 +99,7 @@ def _export(standing: Standing[R], call: Commit) -> Cut[R]:
     try:
         exported = standing.hooks.export(cut.scope)
         if callable(exported):
-            cut.coming = exported  # from other processes: the write waits for it
+            cut.coming = exported  # the write waits for it
         else:
             _take(standing, cut, exported)
     except Exception as error:  # noqa: BLE001  # the hooks are somebody else's code
@@ -111,11 +111,12 @@ def _export(standing: Standing[R], call: Commit) -> Cut[R]:
 def _take(standing: Standing[R], cut: Cut[R], exported: Sequence[R]) -> None:
     cut.records = tuple(exported)
     cut.kept = tuple(standing.hooks.kept())
+    cut.counts = standing.report().counts
     _check(cut, standing.hooks.kind)
 
 
 async def _gathered(standing: Standing[R], cut: Cut[R], coming: Later[R]) -> Refuse | None:
-    """Wait for what other processes export. It is not asked for again, however it ends."""
+    """Wait for the export. It is not asked for again, however it ends."""
     cut.coming = None
     try:
         exported = await coming()
@@ -162,6 +163,7 @@ async def _write(standing: Standing[R], cut: Cut[R]) -> Committed | Refuse:
         manifest=manifest,
         exported=tuple(dict.fromkeys(keys)),
         kept=cut.kept,
+        counts=cut.counts,
     )
     cut.records = ()  # they may be large, and are on disk
     standing.operations.answered(call, answer)

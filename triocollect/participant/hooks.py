@@ -53,8 +53,9 @@ class Hooks(Protocol[R]):
         """What this server holds of the scope's episodes, each at its boundary. Once per checkpoint.
 
         Restored state that nobody has claimed yet belongs to it. The records own what they hold: they are
-        written later, by a thread. `encode_state` makes their `state`. Who has to ask other processes answers
-        what is to be called for them, and each of those looks again whether it is still at its boundaries.
+        written later, by a thread. `encode_state` makes their `state`. Who has to ask other processes, or to
+        wait for what is being staged, answers what is to be called for them; what that says is the same
+        instant while this server is closed, and goes nowhere when it was opened meanwhile.
         """
         ...
 

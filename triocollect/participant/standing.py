@@ -43,6 +43,7 @@ class Cut(Generic[R]):
         self.scope: Final = frozenset(EpisodeId(one.rollout_id, one.attempt) for one in call.scope)
         self.records: tuple[R, ...] = ()
         self.kept: tuple[str, ...] = ()
+        self.counts: dict[str, int] = {}
         self.coming: Later[R] | None = None  # the export, where it has to be waited for
         self.failed: Refuse | None = None  # the export did; it is not asked again
         self.publication = Publication()  # of the latest write

@@ -172,12 +172,16 @@ class Prepared(Answer, frozen=True, kw_only=True):
 
 
 class Committed(Answer, frozen=True, kw_only=True):
-    """Reply to commit. `exported` are capture keys, `kept` staging keys, or the packs that hold them."""
+    """Reply to commit. `exported` are capture keys, `kept` staging keys, or the packs that hold them.
+
+    `counts`: those of a report, as they are in the checkpoint; what is cut is counted here only.
+    """
 
     phase: PhaseName
     manifest: ManifestRef
     exported: tuple[str, ...]
     kept: tuple[str, ...] = ()
+    counts: dict[str, int] = {}
 
 
 class Installed(Answer, frozen=True, kw_only=True):

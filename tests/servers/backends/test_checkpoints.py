@@ -42,9 +42,9 @@ async def test_a_call_of_a_run_that_was_stopped_goes_on_and_its_row_says_how(tmp
         server.hold_at = 8
         nursery.start_soon(old.ask)
         await wait_all_tasks_blocked()
-        counts, _ = await old.closed()
+        counts, _ = await old.committed()
         assert counts["cut"] == (cuts == "on")
-        written = await old.written()
+        written = old.taken
         nursery.cancel_scope.cancel()
     server.hold_at = None
     async with model(tmp_path, server, epoch=2, cuts=cuts) as fresh:
@@ -63,9 +63,8 @@ async def test_a_run_that_survives_its_checkpoint_hears_the_answer_as_if_there_h
         server.pace_s = 1.0
         nursery.start_soon(lambda: old.ask(into=replies))
         await trio.sleep(5)
-        counts, _ = await old.closed()
+        counts, _ = await old.committed()
         assert counts["cut"] == 1
-        await old.written()
         await old.opened()
         began = trio.current_time()
     assert trio.current_time() - began > 5

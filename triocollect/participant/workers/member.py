@@ -13,6 +13,7 @@ from triocollect.errors import TriocollectError
 from triocollect.participant.admission import Admission
 from triocollect.participant.hooks import Hooks, R
 from triocollect.participant.marks import up_to
+from triocollect.participant.operations import Refuse
 from triocollect.participant.standing import MOST_BLOCKERS
 from triocollect.participant.workers import frames
 from triocollect.participant.workers.link import GONE, Link, Outbox
@@ -22,6 +23,8 @@ from triocollect.protocol.messages import PrepareReport
 Order: TypeAlias = (
     frames.Tell | frames.Export | frames.Install | frames.Discard | frames.Stop | frames.Forget | frames.Clear
 )
+
+_OPEN: Final = "it is open, or was meanwhile"
 
 _log: Final = logging.getLogger("triocollect.participant")
 
@@ -156,7 +159,7 @@ class Member(Generic[R]):
     async def _carried_out(self, said: Order) -> frames.Done:
         match said:
             case frames.Export():
-                return self._exported(said)
+                return await self._exported(said)
             case frames.Install():
                 return await self._installed(said)
             case frames.Discard(keep=keep):
@@ -169,18 +172,25 @@ class Member(Generic[R]):
                 pass
         return frames.Done(number=said.number)
 
-    def _exported(self, said: frames.Export) -> frames.Done:
+    async def _exported(self, said: frames.Export) -> frames.Done:
         """In one step with the question whether everything still stands where it was reported to."""
-        if not self._admission.closed or self._generation != said.generation:
-            return _not_ready(said, "it is open, or was meanwhile")
+        if self._moved(said):
+            return _not_ready(said, _OPEN)
         if (left := self._hooks.report()).blocker_count:
             return _not_ready(
                 said, f"{left.blocker_count} not at a boundary any more: {left.blockers[0].key}"
             )
-        exported = self._hooks.export(frozenset(said.scope))
-        assert not callable(exported), "a worker has no workers of its own"
+        now_or_later = self._hooks.export(frozenset(said.scope))
+        exported = await now_or_later() if callable(now_or_later) else now_or_later
+        if isinstance(exported, Refuse):
+            return _not_ready(said, exported.detail)
+        if self._moved(said):
+            return _not_ready(said, _OPEN)
         records = tuple(msgspec.Raw(msgspec.json.encode(record)) for record in exported)
         return frames.Done(number=said.number, records=records, kept=tuple(self._hooks.kept()))
+
+    def _moved(self, said: frames.Export) -> bool:
+        return not self._admission.closed or self._generation != said.generation
 
     async def _installed(self, said: frames.Install) -> frames.Done:
         if self._hooks.served():

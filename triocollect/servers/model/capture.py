@@ -12,10 +12,11 @@ from triocollect.capture.rows import LedgerRow
 from triocollect.capture.staging import Staging, packs_of
 from triocollect.errors import DamageError
 from triocollect.participant import Admission, episode_of
+from triocollect.participant.hooks import Later
 from triocollect.participant.restoring import Restoring
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Record
-from triocollect.protocol.messages import Blocker, Mode, PrepareReport
+from triocollect.protocol.messages import Mode, PrepareReport
 from triocollect.protocol.refusals import Refusal
 from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.model.account import Account
@@ -71,11 +72,7 @@ class Capture(Restoring[Record, None]):
         self.account: Final = account
         self.filed = FiledCuts()
         self.staging: Final = staging
-        self.cuts: Final = (
-            None
-            if staging is None
-            else Cuts(self.calls, source, staging, account.in_thread, changed=admission.changed)
-        )
+        self.cuts: Final = None if staging is None else Cuts(self.calls, source, staging, account.in_thread)
         self._kept: tuple[str, ...] = ()
         self._ended: Final[set[EpisodeId]] = set()  # while closed
 
@@ -145,7 +142,7 @@ class Capture(Restoring[Record, None]):
         serving = self.calls.serving.values()
         cuts = [cut for call in serving if (cut := self._cut_of(call)) is not None]
         whole = sum(cut.whole for cut in cuts)
-        report = self.admission.report(
+        return self.admission.report(
             counts={
                 "undelivered": len(serving),
                 "cut": len(cuts) - whole,
@@ -154,10 +151,6 @@ class Capture(Restoring[Record, None]):
                 "kept_tokens": sum(cut.tokens for cut in cuts),
             }
         )
-        if self.cuts is None or not self.cuts.waiting:
-            return report
-        blockers = (*report.blockers, Blocker("inference", "what is generated is being staged"))
-        return msgspec.structs.replace(report, blockers=blockers, blocker_count=len(blockers))
 
     async def stop(self, episodes: Sequence[EpisodeId]) -> None:
         """Fence first, so that no row comes any more, then end the calls and remove the rows."""
@@ -189,8 +182,13 @@ class Capture(Restoring[Record, None]):
         unclaimed = self.restored.keys() - (keep or frozenset())
         self.free(unclaimed.__contains__)
 
-    def export(self, scope: frozenset[EpisodeId]) -> Sequence[Record]:
-        """The delivered calls of the scope, and what is kept of those that are not."""
+    def export(self, scope: frozenset[EpisodeId]) -> Later[Record]:
+        """The delivered calls of the scope, and what is kept of those that are not, once that is staged."""
+        return partial(self._exported, scope)
+
+    async def _exported(self, scope: frozenset[EpisodeId]) -> Sequence[Record]:
+        if self.cuts is not None:
+            await self.cuts.settled()
         cuts = self._cuts_of(scope)
         self._kept = packs_of(cut.key for cut in cuts.values())
         kept = {

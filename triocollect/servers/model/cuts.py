@@ -5,8 +5,9 @@ A `Source` is whatever generates behind a model server: the embedded worker, whi
 `Cuts` hands it the calls that it has; it answers one `Receipt`, in which every call is once, with a `Cut`
 for those whose prefix it has staged (`capture/staging.py`; `Staging.stage` blocks, so in a thread). Calls
 that are decoded under a constraint are not among them, nor those whose answer is here already: `Cuts` stages
-these whole. Nobody waits long: a source that is slow, raises, or tells what is not so has not cut, and its
-calls are generated again.
+these whole. Only the export waits for it, since what is staged takes two syncs, in which others can be at
+work; and not for long: a source that is slow, raises, or tells what is not so has not cut, and its calls are
+generated again.
 
 A call that goes on from a cut has it in `call.cut`: `respond` gets it like any other, `Staging.fetch` gives
 what was staged (DamageError: generate from the start), and the `Answer` says at which token and by which
@@ -67,23 +68,21 @@ class _Limit(msgspec.Struct, frozen=True):
 
 @final
 class Cuts:
-    """The cuts of the checkpoint that is open. `changed` hears when there is no more to wait for.
+    """The cuts of the checkpoint that is open.
 
     Its work lives in `tasks`, the nursery of the application's lifespan; without one nothing is cut.
     """
 
-    def __init__(
-        self, calls: Calls, source: Source, staging: Staging, in_thread: InThread, changed: Callable[[], None]
-    ) -> None:
+    def __init__(self, calls: Calls, source: Source, staging: Staging, in_thread: InThread) -> None:
         self.tasks: trio.Nursery | None = None
-        self.waiting = False  # for receipts
         self._calls: Final = calls
         self._source: Final = source
         self._staging: Final = staging
         self._in_thread: Final = in_thread
-        self._changed: Final = changed
         self._one_at_a_time: Final = trio.Lock()  # a thaw is over before the next freeze begins
         self._taken: dict[str, FiledCut] = {}
+        self._settled = trio.Event()  # nothing more comes to `_taken`
+        self._settled.set()
         self._frozen: Sequence[Call] = ()
         self._frozen_until = 0.0
 
@@ -97,7 +96,7 @@ class Cuts:
         calls = [call for call in self._calls.serving.values() if not call.constrained]
         if self.tasks is None or not calls:
             return
-        self.waiting = True
+        self._settled = trio.Event()
         self._frozen = [call for call in calls if call.id not in self._calls.answers]
         self._frozen_until = trio.current_time() + frozen_s
         self.tasks.start_soon(self._cut, calls, self._frozen, frozen_s, patience_s)
@@ -106,7 +105,12 @@ class Cuts:
         """It is over: everything goes on."""
         if self.tasks is not None and self._frozen:
             self.tasks.start_soon(self._thaw, self._frozen, self._frozen_until)
-        self._taken, self._frozen, self.waiting = {}, (), False
+        self._taken, self._frozen = {}, ()
+        self._settled.set()
+
+    async def settled(self) -> None:
+        """Return when all that will be kept of this checkpoint's calls is, or it is over."""
+        await self._settled.wait()
 
     # -- taking them ----------------------------------------------------------------------------------------
 
@@ -120,8 +124,7 @@ class Cuts:
                 if generating:
                     both.start_soon(self._quietly, partial(self._ask, taken, generating, frozen_s))
         if taken is self._taken:  # else another checkpoint has begun
-            self.waiting = False
-            self._changed()
+            self._settled.set()
 
     async def _quietly(self, work: Callable[[], Awaitable[None]]) -> None:
         """Whatever fails: those calls are not cut, and nothing else comes of it."""
