@@ -37,12 +37,15 @@ class Locked:
     path: Path
     descriptor: int
     created: bool
+    made: tuple[Path, ...] = ()  # folders that were not there, from the file upwards
 
     def back_out(self) -> None:
-        """Leave the folder as it was found: a file that we made and never used goes again."""
+        """Leave all as it was found: a file that we made and never used goes again, and its folders."""
         with contextlib.suppress(OSError):
             if self.created and os.fstat(self.descriptor).st_size == 0:
                 self.path.unlink()
+                for folder in self.made:
+                    folder.rmdir()  # the first that somebody uses ends this
 
     def give_back(self) -> None:
         """Back out, and let the next one in."""
@@ -103,6 +106,7 @@ class Lockable:
         if (what := other_than_a_file(Path(os.path.realpath(self.path)))) is not None:
             raise UsageError(f"{self.option}: {self.named} is {what}, not a file; name another {self.noun}")
         try:
+            made = missing_folders(self.path.parent)
             self.path.parent.mkdir(parents=True, exist_ok=True)
             created = not self.path.exists()
             descriptor = open_append(self.path, self.mode)
@@ -123,7 +127,12 @@ class Lockable:
                 if not _is_still(self.path, descriptor):
                     return self._try(warn)
             unless_ours.pop_all()
-        return Locked(self.path, descriptor, created)
+        return Locked(self.path, descriptor, created, made)
+
+
+def missing_folders(folder: Path) -> tuple[Path, ...]:
+    """This one and those above it that are not there, from it upwards. Raises OSError."""
+    return tuple(one for one in (folder, *folder.parents) if not one.exists())
 
 
 def try_lock(descriptor: int) -> None:

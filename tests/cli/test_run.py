@@ -296,11 +296,21 @@ def test_a_dry_run_is_one_json_object_for_programs(folder, capsys):
     assert "Would send 2 rows" in told.err
 
 
-def test_a_run_that_takes_no_checkpoints_says_what_a_stop_costs(folder, capsys):
-    (folder / "rows.jsonl").write_text("")
-    assert main(["run", "-i", "rows.jsonl", "-o", "out.jsonl"]) == 0
-    told = "note: without --checkpoint-dir TERM, HUP and Ctrl-C lose the rows in flight\n"
+def test_a_run_that_takes_no_checkpoints_says_what_a_stop_costs(capsys):
+    assert (
+        main(["run", "-i", "rows.jsonl", "-o", "out.jsonl", "--environment-url", "http://127.0.0.1:9"]) == 3
+    )
+    told = "without --checkpoint-dir TERM, HUP and Ctrl-C lose the rows in flight\n"
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("tokens", [[], ["--checkpoint-dir", "made/too/ckpt"]])
+def test_bad_input_is_told_alone_and_leaves_no_folder(folder, capsys, tokens):
+    (folder / "bad.jsonl").write_text("{bad\n")
+    for name in ("nowhere.jsonl", "bad.jsonl"):
+        assert main(["run", "-i", name, "-o", "made/deep/out.jsonl", *tokens]) == 2
+        assert capsys.readouterr().err.startswith(f"triocollect: {name}")
+    assert sorted(path.name for path in folder.iterdir()) == ["bad.jsonl", "rows.jsonl"]
 
 
 def test_a_dry_run_says_that_the_input_has_no_rows(folder, capsys):

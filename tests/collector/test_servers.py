@@ -48,6 +48,8 @@ async def test_a_failed_run_is_one_failure_row_of_its_class(tmp_path, choice):
     (failure,) = place.sidecar()
     assert failure["_ng_failure_class"] == failure_class
     assert failure["_ng_failure_http_status"] == status
+    answered = (failure["_ng_failure_response_body"] or "").strip('"')[:10]
+    assert answered in report.failure_examples[failure_class], "the first words of the answer are told"
     assert failure["_ng_task_index"] == 1
     assert (report.succeeded, report.failed, report.exit_code) == (1, 1, Exit.OK)
     assert len(server.runs()) == 2, "the same attempt is never sent again"
@@ -119,4 +121,5 @@ async def test_a_reply_above_the_limit_is_a_failure_row(tmp_path):
     rows_of(place, None, "run_flat")
     report, _ = await served(place, max_reply_bytes=10)
     assert report.failures_by_class == {"agent_run_error": 2}
+    assert "10 bytes" in report.failure_examples["agent_run_error"]
     assert "10 bytes" in place.sidecar()[0]["_ng_failure_message"]

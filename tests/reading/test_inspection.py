@@ -60,6 +60,10 @@ def test_a_rollout_that_ended_is_found_in_output_and_sidecar(folder, capsys):
     assert "result     attempt 0: out.jsonl, line 2 (byte" in capsys.readouterr().out
     main(["inspect", "out.jsonl", "--rollout", "2-0"])
     assert "failure agent_run_error  attempt 0: out_failures.jsonl, line 1" in capsys.readouterr().out
+    failures = folder / "out_failures.jsonl"
+    failures.write_text(failures.read_text().replace("}", ', "_ng_failure_message": "HTTP 500"}'))
+    main(["inspect", "out.jsonl", "--rollout", "2-0"])
+    assert "bytes\n             HTTP 500\n" in capsys.readouterr().out
     main(["inspect", "out.jsonl", "--rollout", "5-0"])
     why = "it was sent after that checkpoint, or refused by it"
     assert f"restart    from its input: {why}" in capsys.readouterr().out
@@ -109,7 +113,11 @@ def test_a_record_that_is_nested_without_end_is_told_as_damage(folder, capsys):
             ["--checkpoint", "7"],
             "--checkpoint 7: ckpt does not hold it; it holds c-000001-00000001, c-000002",
         ),
-        (["--rollout", "9-9"], "--rollout 9-9: no file here knows a rollout of that name"),
+        (
+            ["--rollout", "9"],
+            "of that name; here the first is 0-0 and the last 5-0 (TASK-REPEAT, both counted from 0)",
+        ),
+        (["3-0"], "'3-0' is one word too many: a rollout is named by --rollout ID"),
         (["--rollout", "3-0", "--checkpoint", "2"], "give one of them"),
     ],
 )

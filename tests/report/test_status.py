@@ -40,7 +40,7 @@ def output(tmp_path: Path) -> Path:
     (tmp_path / "rollouts_failures.jsonl").write_bytes(
         failure(1, "agent_run_error")
         + failure(2, "agent_request_failed")
-        + failure(2, "agent_run_error", _ng_attempt_index=1)
+        + failure(2, "agent_run_error", _ng_attempt_index=1, _ng_failure_message="HTTP 500 from http://h")
         + failure(3, "skipped", _ng_failure_terminal=True)
     )
     (tmp_path / "rollouts_run.json").write_bytes(run_file(10))
@@ -59,6 +59,7 @@ def test_people_read_it_as_text(output: Path) -> None:
     text = status(output).text()
     assert "10 expected = 2 succeeded + 2 failed + 6 left" in text
     assert "agent_run_error 1, skipped 1; 1 not to be tried again" in text
+    assert "             agent_run_error, for example: HTTP 500 from http://h\n" in text
     assert "0: 2 rows, 1: 2 rows" in text
 
 

@@ -1,6 +1,7 @@
 """Where nobody asks for telemetry nothing of it is loaded, and what is asked for and cannot be is said."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -60,7 +61,9 @@ def test_without_the_extra_it_says_which_command_helps(files):
         where = ["--environment-url", "http://127.0.0.1:9"]
         ended = python(hidden + code.format(["run", *files, *where, *flags]))
         assert ended.returncode == 2
-        assert "pip install 'triocollect[telemetry]'" in ended.stderr
+        assert re.fullmatch(
+            rf"triocollect: {flags[0]} needs .*: pip install 'triocollect\[telemetry\]'\n", ended.stderr
+        )
         assert "Traceback" not in ended.stderr
 
 

@@ -33,7 +33,7 @@ from triocollect.durable import (
     unreadable,
 )
 from triocollect.errors import DamageError, LockedError, StorageError
-from triocollect.locking import Lockable, Locked, try_lock
+from triocollect.locking import Lockable, Locked, missing_folders, try_lock
 from triocollect.protocol.manifests import LOCK, MOST_LOCK_BYTES, CheckpointOutcome, LockFile
 from triocollect.protocol.messages import MOST_COUNTED
 from triocollect.protocol.values import NOT_JSON
@@ -49,12 +49,12 @@ _MOST_OUTCOMES: Final = 64 << 20  # bytes; of more than that only the last ones 
 class Directory:
     """A checkpoint directory that is ours while this is open."""
 
-    def __init__(self, locked: Locked, *, made: bool) -> None:
+    def __init__(self, locked: Locked, made: tuple[Path, ...]) -> None:
         """See `open_directory`. `fault` says what was wrong with the content of the lock file."""
         self.path: Final = locked.path.parent
         self.fault: str | None = None
         self._locked: Final = locked
-        self._made: Final = made
+        self._made: Final = made  # folders that were not there, from this one upwards
         self._descriptor = locked.descriptor
         self._lock_path: Final = locked.path
         self._ours: LockFile | None = None
@@ -155,9 +155,9 @@ class Directory:
             with contextlib.suppress(StorageError):
                 self.remove_pid()
             self._locked.back_out()
-            if self._made:
-                with contextlib.suppress(OSError):
-                    self.path.rmdir()
+            with contextlib.suppress(OSError):
+                for folder in self._made:
+                    folder.rmdir()  # the first that somebody uses ends this
 
     def close(self) -> None:
         """Let the next collector in."""
@@ -187,7 +187,7 @@ async def open_directory(path: Path, *, wait_s: float | None, warn: Callable[[st
     locked = await lockable.lock(wait_s=wait_s, warn=warn)
     try:
         _make_way(_FILES, path, warn)
-        return Directory(locked, made=made)
+        return Directory(locked, made)
     except BaseException:
         let_go(locked.descriptor)
         raise
@@ -251,12 +251,12 @@ def read_outcomes(root: Path, offset: int = 0) -> tuple[list[CheckpointOutcome],
     return found, offset + len(whole)
 
 
-def _make(path: Path) -> bool:
-    """Make the folder and those above it, so that a cut of the power loses none; whether it was missing.
+def _make(path: Path) -> tuple[Path, ...]:
+    """Make the folder and those above it, so that a cut of the power loses none; those that were missing.
 
     Raises OSError.
     """
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    missing = missing_folders(path)
     for folder in reversed(missing):
         try:
             make_folder(folder, mode=FOLDER_MODE if folder == path else 0o777)
@@ -264,7 +264,7 @@ def _make(path: Path) -> bool:
             if not folder.is_dir() and isinstance(error.__cause__, OSError):
                 raise error.__cause__ from None
             # else somebody else has just made it
-    return bool(missing)
+    return missing
 
 
 def _make_way(names: Iterable[str], root: Path, warn: Callable[[str], None]) -> None:

@@ -14,13 +14,14 @@ from triocollect.cli.where import CHECKPOINT_DIR, JSON, OUTPUT, PATH, places_at
 from triocollect.errors import Exit, UsageError
 from triocollect.reading.inspection import Inspected, fault_of_latest, inspect_all, inspect_one
 from triocollect.reading.places import Place
-from triocollect.reading.rollout import Rollout, look_for
+from triocollect.reading.rollout import Rollout, look_for, named_here
 from triocollect.report.machine import as_json
 
 ABOUT = """The checkpoints in order, each with its number, age and size, the servers that took part, how many
 records each wrote, and how many rows it continues and leaves out. With --checkpoint also which rows, and why;
 with --rollout where one rollout stands in every file: its attempts, its boundary, its records. Positions and
-sizes are told, never what a record says. Records are not read as a whole: verify does that."""
+sizes are told, never what a record says, but for the first words of a failure. Records are not read as a
+whole: verify does that."""
 EPILOGUE = """Examples:
   triocollect inspect results/
   triocollect inspect checkpoints/ --checkpoint 12
@@ -68,7 +69,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
 def inspect(  # noqa: PLR0913  # a flag each
     path: Annotated[str, PATH],
     /,
-    *,
+    *more: Annotated[str, Parameter(show=False)],
     checkpoint: Annotated[
         str | None, Parameter(help="Only this one, by id, folder or number.", metavar="ID")
     ] = None,
@@ -78,6 +79,11 @@ def inspect(  # noqa: PLR0913  # a flag each
     json: Annotated[bool, JSON] = False,
 ) -> int:
     """Look, and tell."""
+    if more:
+        raise UsageError(
+            f"{more[0]!r} is one word too many: a rollout is named by --rollout ID, "
+            "a checkpoint by --checkpoint ID"
+        )
     if checkpoint is not None and rollout is not None:
         raise UsageError("--checkpoint and --rollout: give one of them")
     found = places_at(Path(path), output=output, checkpoint_dir=checkpoint_dir)
@@ -86,7 +92,8 @@ def inspect(  # noqa: PLR0913  # a flag each
     else:
         told = [each for place in found if (each := _rollout(place, rollout)) is not None]
         if not told:
-            raise UsageError(f"--rollout {rollout}: no file here knows a rollout of that name")
+            known = next(filter(None, map(named_here, found)), "")
+            raise UsageError(f"--rollout {rollout}: no file here knows a rollout of that name{known}")
     if json:
         say.out(as_json({"runs": told}).decode())
     else:

@@ -52,8 +52,6 @@ def run(*overrides: Overrides, flags: Flags | None = None) -> int:
         from triocollect.cli import dry_run as dry  # noqa: PLC0415  # each way loads its own
 
         return dry.dry_run(resolved)
-    if resolved.config.checkpoint is None:
-        say.err("note: without --checkpoint-dir TERM, HUP and Ctrl-C lose the rows in flight")
     return collect(resolved)
 
 

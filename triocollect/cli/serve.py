@@ -233,7 +233,7 @@ def _telemetry(export: str | None, prometheus: str | None, log: str | None) -> T
         log_json=cast("Path | None", given.get("log_json")),
     )
     if wanted(settings):
-        require_extra()
+        require_extra(settings)
     return settings
 
 

@@ -29,6 +29,7 @@ from triocollect.events import RowFailed, RowLeft, RowRetried, RowSent, RowSucce
 from triocollect.flight.budget import pause_s
 from triocollect.gym.records import encode_record
 from triocollect.protocol.ids import EpisodeId
+from triocollect.records.causes import cause_of
 from triocollect.rows.types import Row
 
 MOST_KNOCKS = 20  # some minutes, at a server that a continued row belongs to
@@ -216,7 +217,8 @@ def _write_failure(fleet: Fleet, flight: Flight, failure: Failure) -> Result:
     fleet.sinks.append_failure(line, episode)
     counts.failed_now += 1
     counts.failed[row.key] = failure.failure_class
-    counts.examples.setdefault(failure.failure_class, failure.message)
+    if failure.failure_class not in counts.examples:
+        counts.examples[failure.failure_class] = cause_of(failure.fields)
     seconds = flight.seconds
     fleet.tell(RowFailed(row.key, episode, row.agent, failure.failure_class, failure.message, seconds))
     return Result(row.key, episode, "failures", line[:-1], None, failure.failure_class)

@@ -97,6 +97,8 @@ async def _run(setup: Setup, ours: "LockedDirectory | None", began: float) -> Re
     routing, outset = await _set_out(setup, locked, ours)
     if outset is None:
         return nothing_to_do(config, seconds=trio.current_time() - began)
+    if ours is None and setup.signals:
+        setup.tell(Note("without --checkpoint-dir TERM, HUP and Ctrl-C lose the rows in flight"))
     bind(outset.run_file.run if ours is None else ours.directory.run)
     begin_run(outset.run_file.run)
     try:

@@ -1,5 +1,6 @@
 """Everything that the files know of one rollout: where it stands in each, and how large it is there."""
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal
@@ -17,8 +18,9 @@ from triocollect.reading.inspection import parts_of
 from triocollect.reading.places import Place
 from triocollect.reading.restart import Continues, Restarts, restart_of
 from triocollect.reading.run_status import owns
+from triocollect.records.causes import decode_failure_head
 from triocollect.records.findings import Findings
-from triocollect.records.heads import decode_output_head, decode_sidecar_head, head_of
+from triocollect.records.heads import decode_output_head, head_of
 from triocollect.records.lines import Line, Lines
 from triocollect.rows.materialize import read_rows
 from triocollect.rows.names import failures_path, materialized_path
@@ -28,7 +30,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     """A line of a file: `line` counts from 1, `offset` and `bytes` are bytes, without the newline.
 
     `what`: result, failure with its class, sent, or whose record it is; `step`: the boundary that an
-    environment's record stands at.
+    environment's record stands at; `why`: the first words of a failure.
     """
 
     file: str
@@ -38,6 +40,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     what: str
     step: int | msgspec.UnsetType = msgspec.UNSET
+    why: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class InCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +73,8 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
         yield f"  row        {'not in the data set' if self.row is None else _place(self.row)}"
         for one in (*self.lines, *self.sent):
             yield f"  {one.what:<9}  attempt {one.attempt}: {_place(one)}"
+            if isinstance(one.why, str):
+                yield f"             {one.why}"
         for each in self.checkpoints:
             attempt = "" if each.attempt is None else f" at attempt {each.attempt}"
             yield f"  {each.folder}  {each.said}{attempt}{f': {each.why}' if each.why else ''}"
@@ -120,6 +125,18 @@ def look_for(rollout_id: str, place: Place) -> Rollout | None:
     return found if known else None
 
 
+def named_here(place: Place) -> str:
+    """How the rollouts of an output are named, for who asked for another; "" where nobody can tell."""
+    first = last = None
+    with contextlib.suppress(DamageError):
+        for last in () if place.output is None else read_rows(materialized_path(place.output)):
+            first = first or last
+    if first is None or last is None:
+        return ""
+    counted = " (TASK-REPEAT, both counted from 0)" if first.rollout_id == str(first.key) else ""
+    return f"; here the first is {first.rollout_id} and the last {last.rollout_id}{counted}"
+
+
 def _row_of(rollout_id: str, output: Path, faults: list[str]) -> tuple[RowKey | None, Position | None]:
     path = materialized_path(output)
     offset = 0
@@ -149,9 +166,10 @@ def _failures(key: RowKey, output: Path) -> Iterator[Position]:
     path = failures_path(output)
     ignored = Findings(path)
     for line in Lines(path):
-        head = head_of(line, decode_sidecar_head, ignored)
+        head = head_of(line, decode_failure_head, ignored)
         if head is not None and head.key == key:
-            yield _position(path, line, head.attempt, f"failure {head.failure_class}".rstrip())
+            place = _position(path, line, head.attempt, f"failure {head.failure_class}".rstrip())
+            yield msgspec.structs.replace(place, why=head.cause or msgspec.UNSET)
 
 
 def _sent(rollout_id: str, path: Path) -> Iterator[Position]:

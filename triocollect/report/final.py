@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from triocollect.report.run_report import Ending, Report
-from triocollect.report.wording import by_class, calls_under_way, clock_time, first_words, mean_in_words, rows
+from triocollect.report.wording import by_class, calls_under_way, clock_time, mean_in_words, rows
 
 _ENDINGS: Final[dict[Ending, str]] = {
     "complete": "Finished rollout collection!",
@@ -76,7 +76,7 @@ def _preemptions(report: Report) -> Iterator[str]:
 def _failures(report: Report) -> Iterator[str]:
     yield f"Failed: {by_class(report.failures_by_class)}; see {report.paths.failures}"
     for failure_class, message in report.failure_examples.items():
-        yield f"  {failure_class}, for example: {first_words(message)}"
+        yield f"  {failure_class}, for example: {message}"
     if report.exhausted:
         yield (
             f"  {rows(report.exhausted)} failed too often to be tried again; "

@@ -68,7 +68,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     sends: int = 0  # every POST /run of this run, repeats included
     retried: int = 0  # sends of a row after its first of this run
     failures_by_class: Mapping[str, int] = {}
-    failure_examples: Mapping[str, str] = {}  # one message for each class of this run's failures
+    failure_examples: Mapping[str, str] = {}  # the words of one for each class of this run's failures
     exhausted: int = 0  # failed so often (NEMO_GYM_MAX_ROLLOUT_ATTEMPTS) that no run tries them again
     mean_reward: float | None = None
     rewards: int = 0  # results that carried a reward, of all runs

@@ -9,6 +9,7 @@ import msgspec
 
 from triocollect.errors import DamageError
 from triocollect.protocol.ids import RowKey
+from triocollect.records.causes import causes_in
 from triocollect.records.findings import Findings
 from triocollect.records.output import OutputScan, scan_output
 from triocollect.records.sidecar import SidecarScan, scan_sidecar
@@ -35,6 +36,7 @@ class OutputStatus(msgspec.Struct, frozen=True, kw_only=True):
     left: int | None
     unknown: int  # rows with a result or a failure that the data set does not have; not counted above
     failures_by_class: Mapping[str, int]
+    failure_examples: Mapping[str, str]  # the words of one of each class
     terminal: int
     attempts: Mapping[int, int]
     damaged: int
@@ -96,6 +98,7 @@ def _status_of(output: Path) -> OutputStatus:
         left=None if expected is None else expected - succeeded - len(failed),
         unknown=ended - succeeded - len(failed),
         failures_by_class=Counter(tried.failure_class or "unknown" for tried in failed.values()),
+        failure_examples=causes_in(sidecar, {key: tried.failure_class for key, tried in failed.items()}),
         terminal=sum(tried.terminal for tried in failed.values()),
         attempts=_attempts(results, failures),
         damaged=results.damaged.count + failures.damaged.count,
@@ -137,6 +140,8 @@ def _lines(status: OutputStatus) -> Iterator[str]:
         yield f"  unknown    {rows(status.unknown)} that the data set does not have, not counted above"
     if status.failed:
         yield f"  failed     {by_class(status.failures_by_class)}; {status.terminal} not to be tried again"
+    for failure_class, words in status.failure_examples.items():
+        yield f"             {failure_class or 'unknown'}, for example: {words}"
     if set(status.attempts) - {0}:
         counts = ", ".join(f"{attempt}: {rows(count)}" for attempt, count in status.attempts.items())
         yield f"  attempts   {counts}"

@@ -8,7 +8,6 @@ from msgspec import UnsetType
 
 from triocollect.metrics import Interval
 
-_LONGEST: Final = 200  # characters
 _PLAIN_BELOW: Final = 1e9
 _DAY_S: Final = 86_400
 _UNITS: Final = ((120, 1, "s"), (7200, 60, "min"), (2 * _DAY_S, 3600, "h"))
@@ -65,12 +64,6 @@ def rows(count: int) -> str:
 def several(count: int, noun: str) -> str:
     """`1 call`, `2 calls`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def first_words(message: str) -> str:
-    """A message on one line, cut where it gets long."""
-    line = " ".join(message.split())
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 
 
 def calls_under_way(

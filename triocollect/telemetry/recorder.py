@@ -61,7 +61,7 @@ def start(settings: TelemetryConfig, *, service: str, instance: str, tell: Calla
         recorder.listeners.append(Story(log).listen)
     if not wanted(settings):
         return recorder
-    require_extra()
+    require_extra(settings)
     from triocollect.telemetry.exporting import Exporting, set_up  # noqa: PLC0415  # needs OpenTelemetry
 
     recorder.exporting = exporting = Exporting(service, instance, tell)
@@ -76,7 +76,7 @@ def start(settings: TelemetryConfig, *, service: str, instance: str, tell: Calla
     return recorder
 
 
-def require_extra() -> None:
+def require_extra(settings: TelemetryConfig) -> None:
     """Raises UsageError, with the command that helps, where the `telemetry` extra is missing."""
     missing = list[str]()
     try:
@@ -84,7 +84,8 @@ def require_extra() -> None:
     except ModuleNotFoundError as error:  # not even the package around it
         missing = [str(error.name)]
     if missing:
-        raise UsageError(f"telemetry needs {', '.join(missing)}: pip install 'triocollect[telemetry]'")
+        asked = "--prometheus" if settings.export == "none" else "--telemetry"
+        raise UsageError(f"{asked} needs {', '.join(missing)}: pip install 'triocollect[telemetry]'")
 
 
 def wanted(settings: TelemetryConfig) -> bool:
