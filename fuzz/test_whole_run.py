@@ -267,6 +267,14 @@ ONCE_BROKEN = {
         '{"rows":1,"tokens_per_s":10.0,"control_ms":100,"lives":[{"signals":[[[6,"answers"],"INT"]]},'
         '{"leap":[988,"ms"]}],"changes":1,"dice":49473}'
     ),
+    "a machine that slept between the deadline of the first resumes and their sending": (
+        '{"rows":1,"tokens_per_s":null,"lives":[{"signals":[[[5,"answers"],"USR1"]],"falls":[[[24,"controls"],'
+        '"counter",0,0]],"leap":[28,"controls"]}],"changes":1,"dice":47771}'
+    ),
+    "a row that comes to one of several workers when its run is long over": (
+        '{"rows":1,"tokens_per_s":null,"lives":[{"faults":[["run",1,"stray"]]}],"standing":true,"changes":1,'
+        '"dice":58694,"workers":{"environment":2,"agent":3,"counter":2}}'
+    ),
     "a session that was closed while somebody worked in it for nobody": (
         '{"rows":1,"tokens_per_s":10.0,"lives":[{"faults":[["peer",3,"gateway after"]]}],"standing":true,'
         '"changes":1,"dice":10785}'

@@ -21,13 +21,16 @@ class Calls(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         await trio.lowlevel.checkpoint()
-        there = None if self._is_dead() else await self._network.reach(request.url.host)
-        if there is None:
-            raise httpx.ConnectError(f"{request.url.host}: connection refused", request=request)
         headers = tuple((name.lower(), value) for name, value in request.headers.raw)
         assert isinstance(request.stream, httpx.ByteStream)
         path = request.url.raw_path.decode()
         asked = Request(request.url.host, request.method, path, headers, b"".join(request.stream))
+        there = None
+        if not self._is_dead():
+            self._network.watch.tries(asked)
+            there = await self._network.reach(request.url.host)
+        if there is None:
+            raise httpx.ConnectError(f"{request.url.host}: connection refused", request=request)
         call = _Call(request.url.host)
         try:
             there.start(call.carry, self._network, there, asked)

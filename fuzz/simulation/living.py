@@ -68,6 +68,10 @@ class Living:
 
     # -- what is heard of it --------------------------------------------------------------------------------
 
+    def tries(self, request: Request) -> None:
+        if not self.dead:
+            self.oracle.tries(request)
+
     def asks(self, request: Request) -> None:
         if not self.dead:
             self.oracle.asks(request)

@@ -70,6 +70,9 @@ class Request:
 class Watch(Protocol):
     """Who looks on."""
 
+    def tries(self, request: Request) -> None:
+        """Its caller would like to connect; a server that is away refuses that."""
+
     def asks(self, request: Request) -> None:
         """It sets out."""
 

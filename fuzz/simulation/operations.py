@@ -47,7 +47,7 @@ class Operations:
             memory.clear()
 
     def asks(self, request: Request) -> None:
-        """A control call sets out."""
+        """A control call is to set out, or would if somebody were there."""
         call = request.call
         if request.kind == "resume":
             _raise(self._asked_to_open, request.host, call["operation"])

@@ -199,12 +199,15 @@ class Oracle:
 
     # -- what is on the wire --------------------------------------------------------------------------------
 
+    def tries(self, request: Request):
+        """It is to set out; perhaps nobody is there."""
+        if request.door == "control":
+            self.operations.asks(request)
+
     def asks(self, request: Request):
         """It sets out; it may never arrive."""
         self.starts.look(self.servers.participants.get("environment"))
-        if request.door == "control":
-            self.operations.asks(request)
-        elif request.path == "/run":
+        if request.path == "/run":
             rollout_id, _ = identity_of(request.call)
             self.installs.goes_on(rollout_id)
 

@@ -77,19 +77,30 @@ class Operation:
         until = max(deadline, trio.current_time()) + RESUME_SLACK_S
         owed: dict[Participant, Owed] = {}
         for left, kind in zip(range(len(CLOSING), 0, -1), reversed(CLOSING), strict=True):
-            answered: set[Participant] = set()
-
-            async def one(participant: Participant, answered: set[Participant] = answered) -> None:
-                if await is_resumed(participant, resume):
-                    answered.add(participant)
-
-            left_s = max(until - trio.current_time(), LEAST_RESUME_S)
-            with trio.move_on_after(min(RESUME_PATIENCE_S, left_s / left)):
-                await settle(self.of(kind), one)
-            for participant in self.of(kind):
-                if participant not in answered:
-                    owed[participant] = Owed(resume, participant.lease_until)
+            for participant in await _unanswered(self.of(kind), resume, until, left):
+                owed[participant] = Owed(resume, participant.lease_until)
         return owed
+
+
+async def _unanswered(
+    participants: Sequence[Participant], resume: Resume, until: float, shares: int
+) -> list[Participant]:
+    """Open these, for one of the shares of the time; who has not answered then."""
+    left = list(participants)
+
+    async def one(participant: Participant) -> None:
+        if await is_resumed(participant, resume):
+            left.remove(participant)
+
+    stood_still = True
+    while stood_still:
+        left_s = max(until - trio.current_time(), LEAST_RESUME_S)
+        with trio.move_on_after(min(RESUME_PATIENCE_S, left_s / shares)) as patience:
+            await settle(tuple(left), one)
+        # A machine that slept may have used it all up before anybody was asked.
+        late_s = trio.current_time() - patience.deadline
+        stood_still = patience.cancelled_caught and late_s > LEAST_RESUME_S
+    return left
 
 
 async def is_resumed(participant: Participant, resume: Resume) -> bool:

@@ -17,6 +17,7 @@ from triocollect.participant.operations import Refuse
 from triocollect.participant.standing import MOST_BLOCKERS
 from triocollect.participant.workers import frames
 from triocollect.participant.workers.link import GONE, Link, Outbox
+from triocollect.protocol.identity import Sender
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import PrepareReport
 
@@ -61,11 +62,14 @@ class Member(Generic[R]):
         """Whether an earlier worker took this episode's part with it, so that nothing of it may go on."""
         return episode.attempt <= self._lost.get(episode.rollout_id, -1)
 
-    async def noted(self, episode: EpisodeId) -> None:
+    async def noted(self, episode: EpisodeId, sender: Sender | None = None) -> None:
         """Return when the coordinator is sure to hear that this episode has a part here.
 
-        The word outlives this process: should it be lost, its part is known to be.
+        The word outlives this process: should it be lost, its part is known to be. What the application will
+        refuse for good gets no part, and nobody would ever forget it.
         """
+        if self._admission.refusal(episode, sender=sender) is not None:
+            return
         if self._known.get(episode.rollout_id, -1) < episode.attempt:
             self._note((episode,))
         await self._outbox.sent()

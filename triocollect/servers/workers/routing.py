@@ -9,6 +9,7 @@ import trio
 from triocollect.errors import PeerError
 from triocollect.participant.asgi import App, Message, Receive, Scope, Send
 from triocollect.participant.workers import Member, owner_of
+from triocollect.protocol.identity import Sender, sender_in
 from triocollect.protocol.manifests import Record
 from triocollect.protocol.messages import PREFIX
 from triocollect.protocol.refusals import Code, Refusal, RefusalBody, status_of
@@ -61,7 +62,7 @@ class Router(Generic[R]):
             if self._member.lost(episode):
                 await _refuse(f"an earlier worker took its part of {episode.capture_key} with it", send)
                 return
-            await self._member.noted(episode)
+            await self._member.noted(episode, _sender_in(headers))
         await self._app(scope, _again(body, receive), send)
 
     async def _pass_on(self, to: Passer, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
@@ -80,6 +81,13 @@ class Router(Generic[R]):
             else:
                 await _send(send, head.status, bytes_of(head.headers), answer)
             nursery.cancel_scope.cancel()
+
+
+def _sender_in(headers: Mapping[str, str]) -> Sender | None:
+    try:
+        return sender_in(headers)
+    except ValueError:
+        return None  # the application says what is wrong with it
 
 
 async def _hang_up(receive: Receive, scope: trio.CancelScope) -> None:
