@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 import stat
+from pathlib import Path
 
 import anyio.to_thread
 import msgspec
@@ -14,8 +15,11 @@ from triocollect import durable
 from triocollect.capture import store as capture_store
 from triocollect.capture.ledger import Deleted, Delivered, Forgotten, Retired, Snapshot
 from triocollect.capture.rows import LedgerRow
+from triocollect.capture.shares import ALONE, Share
+from triocollect.participant.workers.owner import owner_of
 from triocollect.protocol.ids import EpisodeId
-from triocollect.servers.model.account import Account
+from triocollect.servers.model.account import AGAIN_S, AGAIN_TIMES, Account
+from triocollect.servers.taking_part import CheckpointSettings, WorkerNumber
 
 R0 = EpisodeId("r")
 IN_THREAD = anyio.to_thread.run_sync
@@ -27,6 +31,17 @@ def delivered(call_id, episode=R0):
 
 def calls(account, episode=R0):
     return [row.call_id for row in account.ledger.rows(episode)]
+
+
+async def inline(work):
+    await trio.lowlevel.checkpoint()
+    return work()
+
+
+async def noted(account, *entries):
+    for entry in entries:
+        account.note(entry)
+    await account.durable()
 
 
 def files(folder):
@@ -167,26 +182,142 @@ async def test_what_is_no_ledger_is_left_alone(folder):
     assert files(folder) == ["ledger-000001.jsonl", "ledger-of-mine.jsonl"]
 
 
+def full(_descriptor):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.usefixtures("autojump_clock")
 async def test_a_full_disk_is_told_once_fails_no_call_and_is_made_up_for(folder, monkeypatch, caplog):
     caplog.set_level(logging.WARNING)
-    account = Account(folder, IN_THREAD)
-    account.note(delivered("a"))
-    await account.durable()
-
-    def full(_descriptor):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
+    account = Account(folder, inline)
+    await noted(account, delivered("a"))
     with monkeypatch.context() as disk:
         disk.setattr(durable.os, "fsync", full)
         for call_id in "bc":
-            account.note(delivered(call_id))
-            await account.durable()
+            await noted(account, delivered(call_id))
     assert calls(account) == ["a", "b", "c"]
     assert len(caplog.records) == 1
     assert "No space left" in caplog.text
-    account.note(delivered("d"))
-    await account.durable()
-    assert calls(Account(folder, IN_THREAD)) == ["a", "b", "c", "d"]
+    await trio.sleep(AGAIN_S)
+    await noted(account, delivered("d"))
+    assert calls(Account(folder, inline)) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.usefixtures("autojump_clock")
+async def test_on_a_full_disk_the_whole_ledger_is_not_tried_to_be_written_at_every_call(folder, monkeypatch):
+    """Each try takes half a second here, so the next one comes ten seconds later."""
+    tries = []
+
+    async def slowly(work):
+        tries.append(trio.current_time())
+        await trio.sleep(0.5)
+        return work()
+
+    account = Account(folder, slowly)
+    monkeypatch.setattr(durable.os, "fsync", full)
+    for number in range(100):
+        await noted(account, delivered(str(number)))
+        await trio.sleep(0.1)
+    assert len(tries) == 1
+    await trio.sleep(AGAIN_TIMES * 0.5)
+    await noted(account, delivered("last"))
+    assert len(tries) == 2
+
+
+async def test_a_file_that_cannot_be_removed_costs_no_ledger_at_every_call(folder, caplog):
+    (folder / "ledger-000001.jsonl").mkdir(parents=True)  # so `unlink` fails for every user
+    account = Account(folder, IN_THREAD)
+    for number in range(5):
+        await noted(account, delivered(str(number)))
+    assert files(folder) == ["ledger-000001.jsonl", "ledger-000002.jsonl"]
+    assert "cannot remove" in caplog.text
+    assert len(calls(Account(folder, IN_THREAD))) == 5
+
+
+@pytest.mark.usefixtures("autojump_clock")
+async def test_who_cannot_see_what_is_there_gives_no_number_a_second_time(folder, monkeypatch):
+    """What an earlier process left stays as it is, for the one that can read it."""
+    await noted(Account(folder, inline), delivered("a"))
+
+    def unlisted(_folder):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "iterdir", unlisted)
+        account = Account(folder, inline)
+        await noted(account, delivered("b"))
+    assert calls(Account(folder, inline)) == ["a"]
+
+
+A_CREW = tuple(Share(number, 4) for number in range(1, 5))
+ROLLOUTS = [f"r{number}" for number in range(12)]  # some for each of four workers, and of two
+
+
+def belong_to(share):
+    return {name for name in ROLLOUTS if owner_of(name, share.of) == share.number}
+
+
+async def served_by(folder, shares, call_id):
+    """Each has a call of all its rollouts, and retires their first attempts; none is ended in order."""
+    for share in shares:
+        mine = sorted(belong_to(share))
+        account = Account(folder, IN_THREAD, share)
+        await noted(account, *(delivered(call_id, EpisodeId(name, 1)) for name in mine))
+        await noted(account, Retired(tuple(map(EpisodeId, mine))))
+
+
+def told(folder, shares):
+    """The calls of each rollout, of each who says that it knows some or a fence."""
+    said = {}
+    for share in shares:
+        ledger = Account(folder, IN_THREAD, share).ledger
+        for name in {one.rollout_id for one in ledger.episodes} | set(ledger.fenced):
+            rows = [row.call_id for row in ledger.rows(EpisodeId(name, 1))]
+            said.setdefault(name, []).append((rows, ledger.refusal(EpisodeId(name)) is not None))
+    return said
+
+
+@pytest.mark.parametrize("shares", [(ALONE,), (Share(1, 2), Share(2, 2)), A_CREW], ids=len)
+async def test_whoever_comes_after_a_crew_takes_in_what_it_left_each_his_own(folder, shares):
+    await served_by(folder, A_CREW, "a")
+    assert told(folder, shares) == {name: [(["a"], True)] for name in ROLLOUTS}
+    await served_by(folder, shares, "b")
+    assert told(folder, shares) == {name: [(["a", "b"], True)] for name in ROLLOUTS}
+    assert len(files(folder)) == len(shares), "what earlier ones left is gone when all have taken it in"
+
+
+async def test_what_a_crew_left_is_not_believed_again_when_its_number_of_workers_comes_back(folder):
+    await served_by(folder, A_CREW, "a")
+    await noted(Account(folder, IN_THREAD), Forgotten(None))
+    assert files(folder) == ["ledger-000005.jsonl"]
+    assert told(folder, A_CREW) == {}
+
+
+async def test_what_one_of_two_has_not_taken_in_yet_stays_for_it(folder):
+    await served_by(folder, A_CREW, "a")
+    first, second = Share(1, 2), Share(2, 2)
+    await noted(Account(folder, IN_THREAD, first), Forgotten(None))
+    assert told(folder, (first, second)) == {name: [(["a"], True)] for name in belong_to(second)}
+    assert told(folder, A_CREW) == {name: [(["a"], True)] for name in belong_to(second)}
+    await noted(Account(folder, IN_THREAD, second), Forgotten(None))
+    assert files(folder) == ["ledger-000005-1of2.jsonl", "ledger-000006-2of2.jsonl"]
+    assert told(folder, A_CREW) == {}
+
+
+async def test_a_worker_removes_nothing_of_those_beside_it(folder):
+    await served_by(folder, A_CREW, "a")
+    await served_by(folder, A_CREW[:1], "b")
+    left = sorted(name.removesuffix(".jsonl")[-4:] for name in files(folder))
+    assert left == ["1of4", "2of4", "3of4", "4of4"]
+
+
+def test_no_two_servers_share_a_folder_whatever_they_are_called_and_all_workers_of_one_do(tmp_path):
+    def own(instance, worker=None):
+        return CheckpointSettings("s3cret", str(tmp_path), instance, worker).own("capture")
+
+    assert own("model", WorkerNumber(1, 2)) == own("model", WorkerNumber(2, 2)) == own("model")
+    assert own("model-1") != own("model")
+    assert own("model-1").parent == own("model").parent
 
 
 async def test_whoever_is_cancelled_while_it_is_written_leaves_a_whole_ledger(folder):

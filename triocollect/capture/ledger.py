@@ -9,7 +9,7 @@ before it in its rollout are retired with it. What a restore installs replaces w
 of that rollout, rows and fences of later attempts among them, and fences every earlier one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias, final
 
 import msgspec
@@ -131,11 +131,17 @@ class Ledger:
                 self._drop(episodes)
             case Forgotten(rollout_ids):
                 self._forget(rollout_ids)
-            case Snapshot(kept, fences):
+            case Snapshot():
                 self._forget(None)
-                for one in kept:
-                    self._calls_of(one.episode).update(_by_id(one.rows))
-                self._fences.update(fences)
+                self.take_over(entry, lambda _name: True)
+
+    def take_over(self, later: Snapshot, whose: Callable[[str], bool]) -> None:
+        """Of these rollouts what a later ledger says, and nothing that was known here."""
+        self._forget(tuple(filter(whose, {*self._of, *self._fences})))
+        for one in later.kept:
+            if whose(one.episode.rollout_id):
+                self._calls_of(one.episode).update(_by_id(one.rows))
+        self._fences.update((name, through) for name, through in later.fences.items() if whose(name))
 
     def snapshot(self) -> "Snapshot":
         """The one entry that makes a ledger like this."""

@@ -10,22 +10,31 @@ from triocollect.participant import Admission, ControlPlane, Hooks
 from triocollect.participant.hooks import R
 
 
+class WorkerNumber(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which one a process is, from 1, of so many behind one port."""
+
+    number: int
+    of: int
+
+
 class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`token`: what the collector shows. `directory`: the checkpoint directory as this process sees it.
 
-    `instance`: the server's name, unique among those of its kind. `worker`: the number of this process among
-    several behind one port, whose coordinator answers the collector; None: it is the only one.
+    `instance`: the server's name, unique among those of its kind. `worker`: which one this process is of
+    several, whose coordinator answers the collector; None: it is the only one.
     """
 
     token: Annotated[str, msgspec.Meta(min_length=1)]
     directory: str
     instance: str
-    worker: int | None = None
+    worker: WorkerNumber | None = None
 
     def own(self, what: str) -> Path:
-        """The folder of this process for what it keeps besides checkpoints, in the checkpoint directory."""
-        name = self.instance if self.worker is None else f"{self.instance}-{self.worker}"
-        return Path(self.directory, what, name)
+        """The folder for what the server keeps besides checkpoints, in the checkpoint directory.
+
+        One for all its workers, of which there may be more or fewer tomorrow.
+        """
+        return Path(self.directory, what, self.instance)
 
     def __repr__(self) -> str:
         """The token is nobody's to read."""

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from triocollect.capture.shares import ALONE, Share
 from triocollect.capture.staging import STAGING, Staging
 from triocollect.capture.store import CAPTURE
 from triocollect.config.settings import CutsMode
@@ -93,7 +94,7 @@ class ModelServer:
             instance_of(checkpoint, "model"),
             self._admission,
             source,
-            Account(None if checkpoint is None else checkpoint.own(CAPTURE), in_thread),
+            _account(checkpoint, in_thread),
             _staging(settings),
         )
 
@@ -195,6 +196,14 @@ class ModelServer:
         if isinstance(staged.response, msgspec.UnsetType):
             return None
         return Answer(bytes(staged.response), staged.tokens, BY_HOLDING)
+
+
+def _account(checkpoint: CheckpointSettings | None, in_thread: InThread) -> Account:
+    if checkpoint is None:
+        return Account(None, in_thread)
+    worker = checkpoint.worker
+    share = ALONE if worker is None else Share(worker.number, worker.of)
+    return Account(checkpoint.own(CAPTURE), in_thread, share)
 
 
 def _staging(settings: ModelSettings) -> Staging | None:

@@ -28,7 +28,7 @@ from triocollect.protocol.handed_down import (
 )
 from triocollect.servers.observed import Observed, flush_s
 from triocollect.servers.serve import GRACE_S, Ending
-from triocollect.servers.taking_part import CheckpointSettings
+from triocollect.servers.taking_part import CheckpointSettings, WorkerNumber
 from triocollect.servers.workers.framed import SocketLink
 from triocollect.servers.workers.passing import serve_passed
 from triocollect.servers.workers.places import COORDINATOR, Place, listen_in, private_folder
@@ -192,7 +192,7 @@ class Keeper(Generic[R]):
         if self._checkpoint is None:
             return self._crewed.settings.strip()
         fields = msgspec.json.decode(self._crewed.settings, type=dict[str, Raw])
-        mine = msgspec.structs.replace(self._checkpoint, worker=number)
+        mine = msgspec.structs.replace(self._checkpoint, worker=WorkerNumber(number, self._crewed.workers))
         return msgspec.json.encode({**fields, "checkpoint": mine})
 
     async def _let_leave(self, worker: trio.Process) -> None:
