@@ -175,6 +175,15 @@ async def test_every_problem_is_said_at_once_and_silence_ends_after_ten_seconds(
     assert trio.current_time() == 10
 
 
+async def test_who_keeps_a_start_waiting_is_told_before_patience_ends(autojump_clock):
+    client = answers(silent="silent", down="refused", gym=httpx.Response(404))
+    told = []
+    asked = [Candidate(f"http://{host}") for host in ("silent", "down", "gym")]
+    with pytest.raises(UsageError):
+        await discover(client, asked, tell=lambda text: told.append((trio.current_time(), text)))
+    assert told == [(4, "waiting for http://silent, http://down (connection refused): 10 s at most")]
+
+
 async def test_a_server_that_is_still_starting_is_asked_again(autojump_clock):
     tries = iter([True, True, False, False])
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -281,6 +282,22 @@ async def test_servers_that_never_answer_are_ended_when_the_time_is_up(tmp_path,
     monkeypatch.setattr(processes, "START_TIMEOUT_S", 0.2)
     with trio.fail_after(PATIENCE_S), pytest.raises(DeploymentError, match=r"did not start within 0\.2 s"):
         await deploy(plan_for(["counter"], ServersConfig()))
+
+
+async def test_a_server_that_is_slow_to_start_is_named_while_it_is_waited_for(tmp_path, monkeypatch, caplog):
+    (tmp_path / "hypercorn").mkdir()
+    (tmp_path / "hypercorn" / "__init__.py").write_text("import sys; sys.stdin.read()")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(processes, "TELL_AFTER_S", 0.0)
+    monkeypatch.setattr(processes, "START_TIMEOUT_S", 0.5)
+    with trio.fail_after(PATIENCE_S), pytest.raises(DeploymentError):
+        await deploy(plan_for(["counter"], ServersConfig()))
+    [told] = [record.getMessage() for record in caplog.records if "waiting" in record.getMessage()]
+    assert re.fullmatch(
+        r"waiting for the environment server at http://127\.0\.0\.1:\d+ to start: "
+        r"0 s so far, 0\.5 s at most",
+        told,
+    )
 
 
 async def test_a_port_that_is_taken_is_refused_before_anything_is_started():

@@ -53,6 +53,15 @@ def test_an_interval_of_independent_tasks_covers_the_truth_about_nineteen_times_
     assert 0.92 <= covered / 400 <= 0.98
 
 
+def test_no_interval_of_rewards_within_0_and_1_reaches_beyond() -> None:
+    mean = RewardMean()
+    for task, reward in enumerate([1.0, 1.0, 1.0, 1.0, 0.0]):
+        mean.add(task, reward)
+    assert mean.interval() == (pytest.approx(0.8 - 2.776445105 * 0.2), 1.0)
+    mean.add(7, 1.5)
+    assert mean.interval().high > 1.0, "nobody knows a bound of those"
+
+
 def test_one_task_alone_has_a_mean_and_no_interval() -> None:
     mean = RewardMean()
     mean.add(3, 1.0)

@@ -1,6 +1,6 @@
 """Which servers take part in checkpoints: every one that the run knows is asked once, at its beginning."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import httpx
@@ -15,6 +15,7 @@ from triocollect.protocol.refusals import Code
 from triocollect.transport import Transport
 
 PATIENCE_S: Final = 10.0
+TELL_AFTER_S: Final = 4.0
 CONNECT_S: Final = 10.0
 MOST_REPLY_BYTES: Final = 64 << 20  # of a control call
 _AGAIN_S: Final = 0.1  # between two questions to a server that is not there yet
@@ -48,22 +49,27 @@ def control_client(token: str, transport: httpx.AsyncBaseTransport | None = None
 
 
 async def discover(
-    client: ControlClient, candidates: Iterable[Candidate], *, patience_s: float = PATIENCE_S
+    client: ControlClient,
+    candidates: Iterable[Candidate],
+    *,
+    patience_s: float = PATIENCE_S,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[Found, ...]:
     """Ask every candidate; those that take part, one per process and instance however often it is named.
 
-    A server without the routes takes no part. Raises UsageError, every problem at once: a token that is not
-    taken, a server that does not answer in time (leaving it out would tear every cut that it has a part in),
-    two servers of one name, several processes behind one port.
+    A server without the routes takes no part. `tell` hears who keeps us waiting, once. Raises UsageError,
+    every problem at once: a token that is not taken, a server that does not answer in time (leaving it out
+    would tear every cut that it has a part in), two servers of one name, several processes behind one port.
     """
     asked = _by_address(candidates)
     found: dict[str, Found] = {}
     problems: dict[str, str] = {}
     untrusting: set[str] = set()
+    waiting: dict[str, BaseException | None] = dict.fromkeys(asked)  # what kept those from answering
 
     async def one(url: str, kind: Kind | None) -> None:
         try:
-            if (answer := await _ask(client, url, patience_s)) is not None:
+            if (answer := await _ask(client, url, patience_s, waiting)) is not None:
                 found[url] = answer
             if (misfit := _misfit(url, kind, answer)) is not None:
                 problems[url] = misfit
@@ -73,10 +79,14 @@ async def discover(
             untrusting.add(url)
         except ControlError as error:
             problems[url] = str(error)
+        del waiting[url]
 
-    async with trio.open_nursery() as nursery:
-        for url, kind in asked.items():
-            nursery.start_soon(one, url, kind)
+    async with trio.open_nursery() as telling:
+        telling.start_soon(_tell_who_is_missing, waiting, patience_s, tell)
+        async with trio.open_nursery() as nursery:
+            for url, kind in asked.items():
+                nursery.start_soon(one, url, kind)
+        telling.cancel_scope.cancel()
     distinct, clashes = _distinct([found[url] for url in asked if url in found])
     wrong = _wrong_token([url for url in asked if url in untrusting])
     if told := [*(problems[url] for url in asked if url in problems), *wrong, *clashes]:
@@ -130,11 +140,22 @@ def _by_address(candidates: Iterable[Candidate]) -> dict[str, Kind | None]:
     return asked
 
 
+async def _tell_who_is_missing(
+    waiting: Mapping[str, BaseException | None], patience_s: float, tell: Callable[[str], None]
+) -> None:
+    await trio.sleep(TELL_AFTER_S)
+    told = ", ".join(url if kept is None else f"{url} ({kept})" for url, kept in waiting.items())
+    if told:
+        tell(f"waiting for {told}: {patience_s:g} s at most")
+
+
 class _UntrustingError(Exception):
     """A server does not take our token."""
 
 
-async def _ask(client: ControlClient, url: str, patience_s: float) -> Found | None:
+async def _ask(
+    client: ControlClient, url: str, patience_s: float, waiting: dict[str, BaseException | None]
+) -> Found | None:
     """What it is and how it stands; None where it takes no part.
 
     Raises ControlError, _UntrustingError, and TooSlowError, from what kept it from answering where that is
@@ -149,6 +170,7 @@ async def _ask(client: ControlClient, url: str, patience_s: float) -> Found | No
                 if not is_passing(error):
                     raise
                 kept = error
+                waiting[url] = error.__cause__
                 await trio.sleep(_AGAIN_S)
     raise trio.TooSlowError from kept
 

@@ -145,7 +145,7 @@ async def who_takes_part(setup: Setup, ours: LockedDirectory, routing: Routing) 
     """Ask all servers; nobody obeys us for it. Raises UsageError, CheckpointError."""
     asked = [Candidate(url) for url in routing.urls()]
     named = [Candidate(url, kind) for kind, url in setup.config.servers.participants]
-    found = await discover(ours.client, [*asked, *named])
+    found = await discover(ours.client, [*asked, *named], tell=lambda text: setup.tell(Note(text)))
     taking_part = {one.participant.url for one in found}
     require_kinds(found, [one.url for one in asked if one.url not in taking_part])
     return found

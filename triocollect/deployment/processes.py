@@ -27,6 +27,8 @@ from triocollect.protocol.handed_down import (
 from triocollect.telemetry.recorder import LAST_WORDS_S
 
 START_TIMEOUT_S: Final = 120.0  # a machine may be busy; a server that dies is told at once
+TELL_AFTER_S: Final = 5.0  # of waiting for it, and then
+TELL_EVERY_S: Final = 30.0
 TOLD_LINES: Final = 12  # of a dead server's last words
 TOLD_BYTES: Final = 4096  # of each of them
 
@@ -75,9 +77,12 @@ async def deploy(
         async with trio.open_nursery() as nursery:
             for process in plan.processes:
                 nursery.start_soon(keep, process)
+            answered = trio.Event()
+            nursery.start_soon(_tell_of_waiting, addresses[ENVIRONMENT], answered)
             with trio.move_on_after(START_TIMEOUT_S) as patience:
                 if not await _answers(addresses[ENVIRONMENT]):
                     await trio.sleep_forever()  # it is dead, and of what is known a tick later
+            answered.set()
             if not patience.cancelled_caught:
                 task_status.started(addresses[ENVIRONMENT].url)
                 await trio.sleep_forever()
@@ -86,6 +91,21 @@ async def deploy(
     finally:
         if deaths:
             raise deaths[0] from None
+
+
+async def _tell_of_waiting(address: Address, answered: trio.Event) -> None:
+    """Say who is missing: soon, and then seldom."""
+    began, pause_s = trio.current_time(), TELL_AFTER_S
+    while True:
+        with trio.move_on_after(pause_s):
+            await answered.wait()
+            return
+        waited_s = trio.current_time() - began
+        _log.warning(
+            "waiting for the %s server at %s to start: %.0f s so far, %g s at most",
+            *(ENVIRONMENT, address.url, waited_s, START_TIMEOUT_S),
+        )
+        pause_s = TELL_EVERY_S
 
 
 async def _keep(

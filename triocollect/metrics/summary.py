@@ -12,7 +12,9 @@ from triocollect.protocol.values import Json, JsonObject
 PASSING_REWARD: Final = 1.0  # a rollout passes when its reward is at least this
 _INDEX_LIMIT: Final = 1 << 63
 TELLING_TASKS: Final = 10  # from so many on an interval is shown beside a run
-INTERVAL_METHOD: Final = "95 % t interval, rollouts of one task taken together"
+INTERVAL_METHOD: Final = (
+    "95 % t interval, rollouts of one task taken together, cut off at 0 and 1 where all rewards lie between"
+)
 
 
 class Interval(NamedTuple):
@@ -31,9 +33,12 @@ class RewardMean:
 
     With `clusters` given, tasks share that many clusters by their index: the memory is bounded, and a coarser
     grouping still keeps a task together, so the interval stays honest.
+
+    Where every reward lies within 0..1 that is taken for their range: the interval is cut off there, which
+    costs it no coverage.
     """
 
-    __slots__ = ("_clusters", "_counts", "_sums", "count", "total")
+    __slots__ = ("_clusters", "_counts", "_sums", "count", "fractional", "total")
 
     def __init__(self, clusters: int | None = None) -> None:
         self._clusters = clusters
@@ -41,6 +46,7 @@ class RewardMean:
         self._sums: dict[int, float] = {}
         self.count = 0
         self.total = 0.0
+        self.fractional = True  # every reward within 0..1
 
     def add(self, task: int, reward: float) -> None:
         """Take one rollout's reward in."""
@@ -50,6 +56,7 @@ class RewardMean:
         sums[cluster] = sums.get(cluster, 0.0) + reward
         self.count += 1
         self.total += reward
+        self.fractional &= 0 <= reward <= 1
 
     @property
     def mean(self) -> float | None:
@@ -64,7 +71,7 @@ class RewardMean:
     def interval(self, fewest: int = 2) -> Interval | None:
         """The 95 % interval of the mean; None with fewer than `fewest` tasks, and where it is not finite.
 
-        That of a handful of tasks reaches far beyond what rewards can be: see TELLING_TASKS.
+        That of a handful of tasks says little: see TELLING_TASKS.
         """
         groups = len(self._counts)
         centre = self.mean
@@ -74,7 +81,8 @@ class RewardMean:
             self._sums[cluster] - count * centre for cluster, count in self._counts.items()
         )
         error = math.sqrt(squares * groups / (groups - 1)) / self.count
-        return _finite(Interval(*t_interval(centre, error, groups - 1)))
+        low, high = t_interval(centre, error, groups - 1)
+        return _finite(Interval(max(low, 0.0), min(high, 1.0)) if self.fractional else Interval(low, high))
 
 
 def _finite(interval: Interval) -> Interval | None:
@@ -123,7 +131,6 @@ class Scores:
         self.rewards = RewardMean()
         self._passes: dict[int, int] = {}
         self._masked = self._unscored = 0
-        self._fractional = True  # every reward within 0..1
 
     def add(self, record: JsonObject) -> None:
         """Take one result record in. Masked ones are counted and otherwise left out, as in Gym 0.7.0."""
@@ -133,7 +140,6 @@ class Scores:
         elif reward is not None:
             task = as_index(record.get("_ng_task_index"))
             self.rewards.add(task, reward)
-            self._fractional &= 0 <= reward <= 1
             self._passes[task] = self._passes.get(task, 0) + (reward >= PASSING_REWARD)
         else:
             self._unscored += 1
@@ -154,7 +160,7 @@ class Scores:
 
     def _pass_at(self) -> Mapping[int, float] | None:
         repeats = self.rewards.repeats
-        if not repeats or not self._fractional:
+        if not repeats or not self.rewards.fractional:
             return None
         alike: dict[tuple[int, int], int] = {}  # (tries, passes) -> tasks: many tasks, few kinds
         for task, tries in repeats.items():
