@@ -71,19 +71,24 @@ async def test_a_resume_of_nothing_is_refused_and_leaves_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("field", "rows"),
+    ("field", "rows", "words"),
     [
-        ("limit", {"limit": 3}),
-        ("num_repeats", {"num_repeats": 2}),
-        ("responses_create_params", {"responses_create_params": {"temperature": 0.5}}),
-        ("agent", {"agent_map": {"_default": "other"}}),
+        ("limit", {"limit": 3}, "limit from none to 3"),
+        ("num_repeats", {"num_repeats": 2}, "num_repeats from 1 to 2"),
+        (
+            "responses_create_params",
+            {"responses_create_params": {"temperature": 0.5}},
+            'to {"temperature":0.5}',
+        ),
+        ("agent", {"agent_map": {"_default": "other"}}, 'agent from none to {"_default":"other"}'),
     ],
 )
-async def test_a_changed_setting_is_refused_by_name_until_it_is_accepted(tmp_path, field, rows):
+async def test_a_changed_setting_is_refused_by_name_until_it_is_accepted(tmp_path, field, rows, words):
     place = RunFolder(tmp_path)
     done = await halfway(place)
     said = await refused(place, errors.DriftError, rows=rows)
     assert field in said
+    assert words in said
     await place.collect(rewarded, rows=rows, output={"accept_drift": frozenset({field})})
     assert place.output.read_bytes().startswith(done["out.jsonl"])
     later = place.records()[2:]
@@ -109,7 +114,8 @@ async def test_a_changed_input_is_refused(tmp_path):
     place = RunFolder(tmp_path)
     await halfway(place)
     place.write_rows([{"prompt": f"q{n}"} for n in range(4)])
-    assert "input" in await refused(place, errors.DriftError)
+    said = await refused(place, errors.DriftError)
+    assert f"(input is {place.input} as before, and something else stands there)" in said
 
 
 async def test_what_cannot_change_a_result_is_no_drift(tmp_path):

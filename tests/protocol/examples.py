@@ -160,4 +160,12 @@ EXAMPLES = {
         checkpoint_dir="/shared/ckpt",
         own_servers=False,
     ),
+    "run_with_values": RunFile(
+        run="4f2c",
+        created="2026-01-02T03:04:05+00:00",
+        rows=120,
+        rows_sha256="ab" * 32,
+        fields={"input": "cd" * 32},
+        values={"input": "rows.jsonl", "limit": "none"},
+    ),
 }

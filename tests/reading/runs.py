@@ -54,17 +54,17 @@ def publish(store, *continued, restarted=(), crew=CREW, output=UNSET):
     return folder
 
 
-def write_directory(root):
+def write_directory(root, *, run=RUN):
     """Two checkpoints; LATEST continues row 3 and leaves row 4 out; row 5 was sent after it."""
     root.mkdir()
-    lock = LockFile(run=RUN, epoch=2, pid=4711, host="n1", started="2026-01-02T03:00:00+00:00")
+    lock = LockFile(run=run, epoch=2, pid=4711, host="n1", started="2026-01-02T03:00:00+00:00")
     (root / "collector.lock").write_bytes(msgspec.json.encode(lock))
     store = Store(root)
     publish(store, EpisodeId("3-0"))
     left_out = Restarted("4-0", 0, reason="resources sql cannot capture it")
     publish(store, EpisodeId("3-0", 1), restarted=[left_out])
     store.prune()
-    header = DispatchHeader(RUN, 2, 1, 0)
+    header = DispatchHeader(run, 2, 1, 0)
     log = start_dispatched(root / "dispatched.jsonl", header, {"3-0": 0}, boot="b")
     log.append([EpisodeId(f"{task}-0", int(task == 3)) for task in range(ROWS)])
     log.end()

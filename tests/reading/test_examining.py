@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.reading.golden import same_as_golden
-from tests.reading.runs import lines, outcome, publish, result, row, snapshot
+from tests.reading.runs import lines, outcome, publish, result, row, snapshot, write_directory, write_output
 from triocollect.__main__ import main
 from triocollect.checkpoint.store import Store
 from triocollect.protocol.ids import EpisodeId
@@ -34,6 +34,16 @@ def test_a_preempted_run_adds_up_and_programs_read_the_same_as_ever(folder, caps
     assert json.loads(told)["judged"]
     assert same_as_golden("verify", told)
     assert snapshot(folder) == before
+
+
+def test_of_two_directories_every_line_says_which_it_is_about(folder, capsys):
+    (folder / "second").mkdir()
+    write_output(folder / "second", checkpoints="other")
+    write_directory(folder / "ckpt2", run="other")
+    assert main(["verify", ".", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)["facts"]
+    about = [fact["says"].partition(": ")[0] for fact in said if fact["name"] == "latest_forward"]
+    assert about == ["ckpt", "ckpt2"]
 
 
 def write(path, data):

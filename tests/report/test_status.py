@@ -117,6 +117,12 @@ def test_a_folder_is_asked_about_all_its_outputs(output: Path) -> None:
     assert found[0].left == 3
 
 
+def test_metrics_that_were_written_beside_a_run_are_no_output_of_their_own(output: Path) -> None:
+    (output.parent / "both_aggregate_metrics.json").write_text("[]")
+    (output.parent / "rollouts_aggregate_metrics.json").write_text("[]")
+    assert {Path(each.output).name for each in status(output.parent).outputs} == {"rollouts.jsonl"}
+
+
 def test_of_a_finished_run_nothing_is_left(output: Path) -> None:
     output.with_name("rollouts_run.json").write_bytes(run_file(4))
     assert status(output).outputs[0].left == 0

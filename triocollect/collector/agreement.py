@@ -3,11 +3,12 @@
 import datetime as dt
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import UNSET
 
 from triocollect.collector.identity import drifted
 from triocollect.durable import open_file, unreadable
@@ -31,15 +32,22 @@ def first_run_file(rows: Materialized, fields: Mapping[str, str]) -> RunFile:
 
 
 def agree(
-    earlier: RunFile, rows: Materialized, fields: Mapping[str, str], accepted: frozenset[str]
+    earlier: RunFile,
+    rows: Materialized,
+    fields: Mapping[str, str],
+    accepted: frozenset[str],
+    values: Mapping[str, str],
 ) -> RunFile:
-    """The run file to go on with. Raises DriftError naming the fields that differ and are not accepted."""
+    """The run file to go on with. Raises DriftError naming the fields that differ and are not accepted.
+
+    `values`: the fields in words.
+    """
     differ = drifted(earlier, fields)
     if refused := tuple(name for name in differ if name not in accepted):
         raise DriftError(
             f"this is not the run that the output belongs to: {', '.join(refused)} changed since it began "
-            f"on {earlier.created}. Put it back as it was, write to another --output, or go on with "
-            + " ".join(f"--accept-drift {name}" for name in refused),
+            f"on {earlier.created}{_from_to(refused, earlier, values)}. Put it back as it was, write to "
+            "another --output, or go on with " + " ".join(f"--accept-drift {name}" for name in refused),
             fields=refused,
         )
     if not differ and earlier.rows_sha256 != rows.sha256 and "input" not in accepted:
@@ -60,6 +68,19 @@ def agree(
         fields=dict(fields),
         drift=drift,
     )
+
+
+def _from_to(names: Sequence[str], earlier: RunFile, values: Mapping[str, str]) -> str:
+    """As far as the words for both are known."""
+    before = {} if earlier.values is UNSET else earlier.values
+    said = [
+        f"{name} from {before[name]} to {values[name]}"
+        if before[name] != values[name]
+        else f"{name} is {values[name]} as before, and something else stands there"
+        for name in names
+        if name in before and name in values
+    ]
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def adopt(

@@ -8,7 +8,7 @@ import msgspec
 
 from triocollect.collector.agreement import adopt, agree
 from triocollect.collector.earlier import Files, read_run_file
-from triocollect.collector.identity import field_digests
+from triocollect.collector.identity import field_digests, values_of
 from triocollect.config.settings import Config
 from triocollect.durable import Draft, set_aside
 from triocollect.gym.routing import Router, Routing
@@ -51,7 +51,7 @@ def go_on(
     if earlier is None:
         draft.flush()
         return adopt(files.materialized, draft.draft_path, rows, fields, accepted)
-    return agree(earlier, rows, fields, accepted)
+    return agree(earlier, rows, fields, accepted, values_of(config))
 
 
 def digests_of(config: Config, rows: Materialized) -> dict[str, str]:

@@ -5,11 +5,14 @@ Host names, credentials, concurrency and timeouts cannot change what a row is, s
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 
 from triocollect.config.settings import Config
 from triocollect.protocol.files import RunFile
+
+_SHOWN: Final = 200  # characters: a path is told whole as a rule
 
 
 def field_digests(
@@ -36,6 +39,33 @@ def field_digests(
             sorted(servers),
         ),
     }
+
+
+def values_of(config: Config) -> dict[str, str]:
+    """The same settings in words, each on a line: what a file holds is not among them, where it is, is."""
+    rows, routing = config.input, config.routing
+    return {
+        "input": _shown(str(rows.path), rows.gym_task_numbering and "gym_task_numbering"),
+        "limit": _shown(rows.limit),
+        "num_repeats": _shown(rows.num_repeats, rows.num_repeats_add_seed and "num_repeats_add_seed"),
+        "agent": _shown(rows.agent_map, {name: list(agents) for name, agents in rows.fan_out.items()}),
+        "responses_create_params": _shown(rows.responses_create_params),
+        "prompt_config": _shown(*(str(path) for path in (rows.prompt_config, rows.skills_path) if path)),
+        "model": _shown(config.servers.model),
+        "environment": _shown(
+            routing.mode, routing.environment_server_name, routing.environment_server_routes
+        ),
+    }
+
+
+def _shown(*parts: object) -> str:
+    said = (
+        part if isinstance(part, str) else msgspec.json.encode(_plain(part)).decode()
+        for part in parts
+        if part
+    )
+    text = ", ".join(said) or "none"
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
 def drifted(earlier: RunFile, now: Mapping[str, str]) -> tuple[str, ...]:

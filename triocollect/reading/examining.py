@@ -51,14 +51,20 @@ def verify_run(found: Sequence[Place], folder: Path, effects: Path | None = None
 def _verify(
     found: Sequence[Place], outputs: Sequence[Path], roots: Sequence[Path], effects: Path | None
 ) -> Verified:
-    more = [fact_of_failures(output) for output in outputs]
+    more = [_about(output, outputs, fact_of_failures(output)) for output in outputs]
     examined = [
         _examine(root, [one.output for one in found if one.directory == root and one.output])
         for root in roots
     ]
     for root, (_, latest, whole) in zip(roots, examined, strict=True):
-        more += _facts(root, latest, whole, [one.output for one in found if one.directory == root])
+        facts = _facts(root, latest, whole, [one.output for one in found if one.directory == root])
+        more += [_about(root, roots, fact) for fact in facts]
     return look(outputs, [one for one, _, _ in examined], effects, more)
+
+
+def _about(one: Path, of: Sequence[Path], fact: Fact) -> Fact:
+    """The same, saying what it is about where there are several."""
+    return msgspec.structs.replace(fact, says=f"{one}: {fact.says}") if len(of) > 1 else fact
 
 
 def _facts(

@@ -23,6 +23,7 @@ _COMPANIONS: Final = tuple(
     beside(Path("x.jsonl")).name.removeprefix("x")
     for beside in (failures_path, materialized_path, torn_path, run_path, aggregate_path)
 )
+_METRICS: Final = _COMPANIONS[-1]
 MOST_RUN_BYTES: Final = 1 << 20
 _NUMBER_OR_BOOL: Final = frozenset(b"-0123456789tf")
 _KEPT: Final = frozenset({"agent_ref", "_ng_environment_server"})
@@ -60,12 +61,14 @@ def _outputs_at(path: Path) -> list[Path]:
 
 
 def _outputs_in(folder: Path) -> list[Path]:
-    return sorted(
-        path.with_name(f"{path.name.removesuffix(ending)}.jsonl")
+    companions = [
+        (path.with_name(f"{path.name.removesuffix(ending)}.jsonl"), ending)
         for path in folder.iterdir()
         for ending in _COMPANIONS
         if path.name.endswith(ending)
-    )
+    ]
+    # Metrics may also be those of several outputs, written by `aggregate` under another name.
+    return sorted(output for output, ending in companions if ending != _METRICS or output.exists())
 
 
 def expected_rows(output: Path) -> int | None:
