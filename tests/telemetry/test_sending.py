@@ -17,11 +17,13 @@ class Store:
     def __init__(self):
         self.names, self.requests = [], 0
         self.busy, self.let = threading.Event(), threading.Event()
+        self.meanwhile = lambda: None
 
     def __call__(self, data):
         self.busy.set()
         self.let.wait()
         self.requests += 1
+        self.meanwhile()
         whole = ExportTraceServiceRequest.FromString(data)
         self.names += [span.name for span in whole.resource_spans[0].scope_spans[0].spans]
         return self
@@ -59,6 +61,17 @@ def test_many_that_wait_are_sent_some_at_a_time(store):
     sending.close()
     assert store.requests == 4
     assert len(store.names) == 26
+
+
+def test_what_comes_while_a_request_is_under_way_makes_none_of_its_own(store):
+    store.let.set()
+    sending = batches(store, every_s=3600, at_once=5)
+    store.meanwhile = lambda: sending.give((span("meanwhile"),)) if store.requests < 20 else None
+    for number in range(5):
+        sending.give((span(str(number)),))
+    assert store.busy.wait(60)
+    sending.close()
+    assert store.requests <= 3, "when there were enough, and at the end"
 
 
 def test_a_store_that_takes_nothing_keeps_nobody_waiting_and_little_memory(store):

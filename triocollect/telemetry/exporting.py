@@ -34,8 +34,8 @@ from triocollect.telemetry.spans import Give, Tracing, Wanted
 from triocollect.version import VERSION
 
 PROTOCOL: Final = "http/protobuf"
-MOST_WAITING: Final = 1 << 16  # spans that no store has taken yet: some 15 MB
-MOST_AT_ONCE: Final = 1 << 12  # in one request, of some 600 kB
+MOST_WAITING: Final = 1 << 16  # rows, or other spans, that no store has taken yet: some 20 MB
+MOST_AT_ONCE: Final = 1 << 12  # spans in one request, of some 600 kB
 EVERY_MS: Final = 1000.0  # spans are sent so often, unless OTEL_BSP_SCHEDULE_DELAY says otherwise
 AFTER_A_COMPLAINT_S: Final = 0.3  # who does not answer gets no more than this at the end
 LOOK_S: Final = 0.01

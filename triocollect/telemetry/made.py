@@ -27,8 +27,7 @@ class Stand(NamedTuple):
 
     @property
     def traceparent(self) -> str:
-        """W3C Trace Context, level 1."""
-        return f"00-{self.trace.hex()}-{self.span.hex()}-0{self.sampled:d}"
+        return traceparent(self.trace, self.span, sampled=self.sampled)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -49,6 +48,11 @@ class Span(NamedTuple):
     about: Attributes
     links: tuple[Stand, ...] = ()
     fault: str | None = None
+
+
+def traceparent(trace: bytes, span: bytes, *, sampled: bool) -> str:
+    """W3C Trace Context, level 1."""
+    return f"00-{trace.hex()}-{span.hex()}-0{sampled:d}"
 
 
 def stand_of(headers: Mapping[str, str]) -> Stand | None:

@@ -18,8 +18,21 @@ _times: Final = struct.Struct("<BQBQ").pack
 _UNSET: Final = b"\x7a\x00"
 _MOST_WORDS: Final = 1024  # names that are kept encoded
 _SEVEN: Final = 0x7F
-_ONE_BYTE: Final = tuple(bytes((number,)) for number in range(_SEVEN + 1))
 _WORD: Final = (1 << 64) - 1
+
+
+def _varint(number: int) -> bytes:
+    """Seven bits a byte, the lowest first."""
+    found = bytearray()
+    while number > _SEVEN:
+        found.append(number & _SEVEN | 0x80)
+        number >>= 7
+    found.append(number)
+    return bytes(found)
+
+
+_FEW: Final = tuple(_varint(number) for number in range(1 << 9))  # nearly all numbers that are written
+_MOST_TEXT: Final = _SEVEN - 2  # bytes of a text whose length, and that of what is around it, are a byte each
 
 
 def request(resource: Attributes, scope: tuple[str, str], spans: Iterable[bytes]) -> bytes:
@@ -33,18 +46,21 @@ def request(resource: Attributes, scope: tuple[str, str], spans: Iterable[bytes]
 
 def encoded(span: Span) -> bytes:
     """A span as a part of its scope."""
-    at, parent, links, about = span.at, span.parent, span.links, span.about
-    body = (
-        _names(b"\x0a\x10", at.trace, b"\x12\x08", at.span)
-        + (b"" if parent is None else b"\x22\x08" + parent.span)
-        + _named(span.name, span.kind)
-        + _times(0x39, span.began, 0x41, span.ended)
-        + b"".join([_attribute(b"\x4a", name, about[name]) for name in about])
-        + (b"".join(map(_link, links)) if links else b"")
-        + (_UNSET if span.fault is None else _error(span.fault))
-        + (_REMOTE if parent is not None and parent.remote else _LOCAL)
-    )
-    return b"\x12" + _sized(body)
+    name, at, parent, kind, began, ended, about, links, fault = span
+    parts = [
+        _names(b"\x0a\x10", at.trace, b"\x12\x08", at.span),
+        _named(name, kind),
+        _times(0x39, began, 0x41, ended),
+        _UNSET if fault is None else _error(fault),
+        _REMOTE if parent is not None and parent.remote else _LOCAL,
+    ]
+    if parent is not None:
+        parts.append(b"\x22\x08" + parent.span)
+    for key, value in about.items():
+        known = not isinstance(value, float)  # for 0.0 equals -0.0
+        parts.append((_known_attribute if known else _attribute)(b"\x4a", key, value))
+    parts.extend(map(_link, links))
+    return b"\x12" + _sized(b"".join(parts))
 
 
 @lru_cache(_MOST_WORDS)
@@ -57,6 +73,9 @@ def _attribute(tag: bytes, name: str, value: str | float | bool) -> bytes:  # no
     return tag + _sized(_key(name) + _value(value))
 
 
+_known_attribute: Final = lru_cache(_MOST_WORDS, typed=True)(_attribute)
+
+
 @lru_cache(_MOST_WORDS)
 def _key(name: str) -> bytes:
     return b"\x0a" + _sized(name.encode(errors="replace")) + b"\x12"
@@ -65,16 +84,17 @@ def _key(name: str) -> bytes:
 def _value(value: str | float | bool) -> bytes:  # noqa: FBT001  # what an attribute can be
     if isinstance(value, str):
         text = value.encode(errors="replace")
-        if (length := len(text)) < _SEVEN - 1:
-            return _ONE_BYTE[length + 2] + b"\x0a" + _ONE_BYTE[length] + text
+        if (length := len(text)) <= _MOST_TEXT:
+            return _FEW[length + 2] + b"\x0a" + _FEW[length] + text
         return _sized(b"\x0a" + _sized(text))
     if isinstance(value, bool):
         return b"\x02\x10\x01" if value else b"\x02\x10\x00"
     if isinstance(value, int):
-        return _sized(b"\x18" + _varint(value & _WORD))
+        return _sized(b"\x18" + (_FEW[value] if 0 <= value < len(_FEW) else _varint(value & _WORD)))
     return b"\x09\x21" + struct.pack("<d", value)
 
 
+@lru_cache(_MOST_WORDS)  # thousands of rows are linked to one run
 def _link(to: Stand) -> bytes:
     flags = (_REMOTE if to.remote else _LOCAL).removeprefix(b"\x85\x01")
     return b"\x6a" + _sized(_names(b"\x0a\x10", to.trace, b"\x12\x08", to.span) + b"\x35" + flags)
@@ -86,16 +106,4 @@ def _error(fault: str) -> bytes:
 
 def _sized(data: bytes) -> bytes:
     length = len(data)
-    return (_ONE_BYTE[length] if length <= _SEVEN else _varint(length)) + data
-
-
-def _varint(number: int) -> bytes:
-    """Seven bits a byte, the lowest first; most numbers here need one."""
-    if number <= _SEVEN:
-        return _ONE_BYTE[number]
-    found = bytearray()
-    while number > _SEVEN:
-        found.append(number & _SEVEN | 0x80)
-        number >>= 7
-    found.append(number)
-    return bytes(found)
+    return (_FEW[length] if length < len(_FEW) else _varint(length)) + data

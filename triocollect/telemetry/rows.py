@@ -1,14 +1,14 @@
 """The spans of rows and their attempts, from the events of a run.
 
-They are made when they have ended, from when they began and names alone (`ids`): nothing is held beside what
-is in flight.
+They are made of names (`ids`) and of when things began and ended, and not before somebody reads them: many at
+once, in a thread of its own. Between one row and the next the same steps take twice as long.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from attrs import define
+import msgspec
 
 from triocollect.events import (
     Event,
@@ -22,20 +22,51 @@ from triocollect.events import (
 )
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.telemetry import ids
-from triocollect.telemetry.made import Attributes, Span, Stand
+from triocollect.telemetry.made import TRACEPARENT, Attributes, Span, Stand, traceparent
 from triocollect.telemetry.spans import Give, Now, Wanted
 
+_TRACEPARENT: Final = TRACEPARENT.encode()
 
-@define
-class _Row:
-    """A row of this run that has not had its last word. Times in nanoseconds since 1970."""
 
-    at: Stand
+class _Row(msgspec.Struct, gc=False):  # in no cycle; thousands wait, and the collector would look at each
+    """A row of this run; when it has had its last word, its spans. Times in nanoseconds since 1970."""
+
+    trace: bytes
+    sampled: bool
+    first: int  # the attempt by which the row's own span is known
     began: int
     episode: EpisodeId  # of the attempt in flight, or of the last one
-    attempt: Stand | None = None  # its span, until that is made
-    attempt_began: int = 0
+    attempt_began: int
+    continues: EpisodeId | None
     retried: tuple[str, int] | None = None  # no reply came, why and when: it may be sent again
+    ended: int = 0
+    outcome: str = ""
+    fault: str | None = None
+    links: tuple[Stand, ...] = ()
+
+    def __iter__(self) -> Iterator[Span]:
+        """Of the last attempt and of the row."""
+        above = self.at
+        yield self.attempt_span(above, self.ended, self.outcome, self.fault)
+        about = {"triocollect.rollout_id": self.episode.rollout_id, "triocollect.outcome": self.outcome}
+        yield Span("row", above, None, "internal", self.began, self.ended, about, self.links, self.fault)
+
+    def attempt_span(self, above: Stand, ended: int, outcome: str, fault: str | None) -> Span:
+        """Of the last attempt: it ended when it was known that no reply comes, if it was."""
+        if self.retried is not None:
+            fault, ended = self.retried
+            outcome = "retried"
+        about: Attributes = {"triocollect.attempt": self.episode.attempt, "triocollect.outcome": outcome}
+        links = () if self.continues is None else (self.attempt(self.continues),)
+        at = self.attempt(self.episode)
+        return Span("attempt", at, above, "client", self.attempt_began, ended, about, links, fault)
+
+    def attempt(self, episode: EpisodeId) -> Stand:
+        return Stand(self.trace, ids.attempt_span(self.trace, episode.attempt), self.sampled)
+
+    @property
+    def at(self) -> Stand:
+        return Stand(self.trace, ids.row_span(self.trace, self.first), self.sampled)
 
 
 class RowSpans:
@@ -84,46 +115,28 @@ class RowSpans:
 
     def headers(self, key: RowKey) -> Sequence[tuple[bytes, bytes]]:
         """What a `/run` says beside its row: the span of its attempt."""
-        if (row := self._rows.get(key)) is None or row.attempt is None:
+        if (row := self._rows.get(key)) is None:
             return ()
-        return ((b"traceparent", row.attempt.traceparent.encode()),)
+        span = ids.attempt_span(row.trace, row.episode.attempt)
+        return ((_TRACEPARENT, traceparent(row.trace, span, sampled=row.sampled).encode()),)
 
     def _sent(self, key: RowKey, episode: EpisodeId) -> None:
         now = self._now()
+        continues = self._continues.pop(episode, None) if self._continues else None
         if (row := self._rows.get(key)) is None:
             trace = ids.rollout_trace(self._run, episode.rollout_id)
-            at = Stand(trace, ids.row_span(trace, episode.attempt), self._wanted(trace))
-            row = self._rows[key] = _Row(at, now, episode)
-        if row.retried is not None and episode == row.episode:
+            wanted = self._wanted(trace)
+            self._rows[key] = _Row(trace, wanted, episode.attempt, now, episode, now, continues)
+        elif row.retried is not None and episode == row.episode:
             row.retried = None  # nothing ran of it: it is the same attempt still
-            return
-        if spans := self._attempt_ended(row, "retried", None):
-            self._give(spans)
-        row.episode, row.attempt_began = episode, now
-        row.attempt = self._stand_of(row, episode)
-
-    def _stand_of(self, row: _Row, episode: EpisodeId) -> Stand:
-        return Stand(row.at.trace, ids.attempt_span(row.at.trace, episode.attempt), row.at.sampled)
+        else:
+            if row.sampled:
+                self._give((row.attempt_span(row.at, now, "retried", None),))
+            row.episode, row.attempt_began, row.continues, row.retried = episode, now, continues, None
 
     def _ended(self, key: RowKey, outcome: str, fault: str | None = None) -> None:
         """A row that was never sent has no span."""
-        if (row := self._rows.pop(key, None)) is None:
-            return
-        attempt = self._attempt_ended(row, outcome, fault)
-        if row.at.sampled:
-            about = {"triocollect.rollout_id": row.episode.rollout_id, "triocollect.outcome": outcome}
-            now, links = self._now(), self._links()
-            self._give((*attempt, Span("row", row.at, None, "internal", row.began, now, about, links, fault)))
-
-    def _attempt_ended(self, row: _Row, outcome: str, fault: str | None) -> tuple[Span, ...]:
-        """Its span; none where none is in flight, or nothing is kept."""
-        at, row.attempt = row.attempt, None
-        now = self._now()
-        if row.retried is not None:
-            (fault, now), row.retried, outcome = row.retried, None, "retried"
-        if at is None or not at.sampled:
-            return ()
-        about: Attributes = {"triocollect.attempt": row.episode.attempt, "triocollect.outcome": outcome}
-        before = self._continues.pop(row.episode, None)
-        links = () if before is None else (self._stand_of(row, before),)
-        return (Span("attempt", at, row.at, "client", row.attempt_began, now, about, links, fault),)
+        row = self._rows.pop(key, None)
+        if row is not None and row.sampled:
+            row.ended, row.outcome, row.fault, row.links = self._now(), outcome, fault, self._links()
+            self._give(row)

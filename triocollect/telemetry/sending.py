@@ -2,7 +2,8 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Final, Protocol, TypeAlias
 
 from opentelemetry.sdk.resources import Resource
@@ -32,9 +33,10 @@ Post: TypeAlias = Callable[[bytes], Posted]  # blocks, and tries again by itself
 
 
 class Batches:
-    """Sends encoded spans in a thread of its own: every so often, and when there are many.
+    """Makes, encodes and sends spans in a thread of its own: every so often, and when many were given.
 
-    What a store does not take is gone, and above `most` that wait none are kept: rows do not wait for it.
+    What a store does not take is gone, and where `most` wait no more are kept: rows do not wait for it.
+    `at_once`: so many spans make a request.
     """
 
     def __init__(self, post: Post, resource: Attributes, *, every_s: float, at_once: int, most: int) -> None:
@@ -43,18 +45,17 @@ class Batches:
         self._every_s: Final = every_s
         self._at_once: Final = at_once
         self._most: Final = most
-        self._waiting: Final = deque[bytes]()  # one thread puts in at one end, one takes from the other
+        self._waiting: Final = deque[Iterable[Span]]()  # one thread puts in, one takes out
         self._over = False
         self._wake: Final = threading.Event()
         self._thread: Final = threading.Thread(target=self._run, name="spans", daemon=True)
         self._thread.start()
 
-    def give(self, spans: tuple[Span, ...]) -> None:
+    def give(self, spans: Iterable[Span]) -> None:
         """Some spans that have ended."""
-        waiting = self._waiting
-        if len(waiting) < self._most:
-            waiting.extend(map(encoded, spans))
-            if len(waiting) >= self._at_once and not self._wake.is_set():
+        if (waiting := len(self._waiting)) < self._most:
+            self._waiting.append(spans)
+            if waiting + 1 >= self._at_once and not self._wake.is_set():
                 self._wake.set()
 
     def close(self) -> None:
@@ -71,15 +72,20 @@ class Batches:
         self._send()
 
     def _send(self) -> None:
-        while found := min(len(self._waiting), self._at_once):
-            some = [self._waiting.popleft() for _ in range(found)]
+        spans = map(encoded, self._given())
+        while some := list(islice(spans, self._at_once)):
             self._post(request(self._resource, (SCOPE, VERSION), some))
+
+    def _given(self) -> Iterator[Span]:
+        """What waits now; what comes meanwhile is for the next time, or requests would be many and small."""
+        for _ in range(len(self._waiting)):
+            yield from self._waiting.popleft()
 
 
 def given_to(processor: SpanProcessor, resource: Resource) -> Give:
     """Spans go to a processor of the SDK."""
 
-    def give(spans: tuple[Span, ...]) -> None:
+    def give(spans: Iterable[Span]) -> None:
         for span in spans:
             processor.on_end(readable(span, resource))
 

@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from contextvars import Token
 from types import TracebackType
@@ -12,7 +12,7 @@ from triocollect.telemetry import here, ids
 from triocollect.telemetry.here import stand
 from triocollect.telemetry.made import Attributes, Span, SpanKind, Stand, stand_of
 
-Give: TypeAlias = Callable[[tuple[Span, ...]], None]
+Give: TypeAlias = Callable[[Iterable[Span]], None]  # they are made when they are read, by any thread
 Wanted: TypeAlias = Callable[[bytes], bool]  # whether a trace that begins here is kept
 Now: TypeAlias = Callable[[], int]
 
