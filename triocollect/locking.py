@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-import trio
 from attrs import frozen
 
 from triocollect.durable import let_go, open_append, other_than_a_file
@@ -79,6 +78,8 @@ class Lockable:
         """
         locked = self._try(warn)
         if locked is None and wait_s:
+            import trio  # noqa: PLC0415  # slow to load, and who only looks who holds a lock needs none
+
             warn(f"{self.in_use} {self._whoever()}; waiting up to {wait_s:g} s for its end")
             with trio.move_on_after(wait_s):
                 while locked is None:

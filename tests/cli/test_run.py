@@ -333,6 +333,18 @@ def test_a_misspelt_flag_gets_a_hint(capsys):
     assert "--concurrency" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        (["--resume", "maybe"], "--resume (command line): needs one of auto, never, must; not 'maybe'"),
+        (["--telemetry", "on"], "--telemetry (command line): needs one of"),
+    ],
+)
+def test_a_wrong_word_behind_a_flag_that_may_stand_alone_is_taken_for_its_value(tokens, words, capsys):
+    assert dry(*tokens) == 2
+    assert words in capsys.readouterr().err
+
+
 def test_a_flag_without_its_value_is_a_usage_error(capsys):
     assert main(["run", "-i"]) == 2
     assert "requires an argument" in capsys.readouterr().err

@@ -41,7 +41,10 @@ PROGRAM = [sys.executable, "-m", "triocollect"]
         ),
         (["--checkpoint-dir", "ckpt", "--control-token-file", "nowhere"], "cannot read nowhere"),
         (["--checkpoint-dir", "ckpt", "--control-token-file", __file__], "others may read the control token"),
-        (["model", "--model-url", "http://h:1", "--model-api-key-file", "nowhere"], "nowhere cannot be read"),
+        (
+            ["model", "--model-url", "http://h:1", "--model-api-key-file", "nowhere"],
+            "cannot read nowhere: No such file",
+        ),
     ],
 )
 def test_what_cannot_be_served_is_told(tokens, words, capsys):

@@ -97,7 +97,8 @@ class Cutting(Operation):
         whole = Counter[str]()
         for participant, report in self._reports.items():
             committed = self._committed.get(participant)
-            whole.update(report.counts if committed is None else {**report.counts, **committed.counts})
+            late = None if committed is None else committed.counts
+            whole.update({**report.counts, **late} if isinstance(late, dict) else report.counts)
         return dict(whole)
 
     def counted(self, *names: str) -> int | UnsetType:

@@ -12,16 +12,26 @@ _TRUTHS: Final = ("true", "false")
 
 
 def spell_out(tokens: Sequence[str]) -> list[str]:
-    """The command line with a value for every such flag: the word that follows, where it can be one."""
+    """The command line with a value for every such flag: the word that follows, where it can be one.
+
+    A command whose arguments are overrides takes no other word, so there it is meant as the value, if a wrong
+    one.
+    """
     rest, spelled = deque(tokens), list[str]()
+    alone = bool(tokens) and tokens[0] in {"run", "materialize"}
     while rest:
         token = rest.popleft()
         if token in _BARE:
             value, words = _BARE[token]
-            spelled.append(f"{token}={rest.popleft() if rest and rest[0] in words else value}")
+            its_own = bool(rest) and (rest[0] in words or (alone and _is_bare_word(rest[0])))
+            spelled.append(f"{token}={rest.popleft() if its_own else value}")
         else:
             spelled.append(token)
     return spelled
+
+
+def _is_bare_word(token: str) -> bool:
+    return token.isidentifier()
 
 
 def flags(setting: Setting) -> tuple[str, ...]:

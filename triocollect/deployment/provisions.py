@@ -35,5 +35,7 @@ def read_api_key(file: Path | None) -> str | None:
     """The key for the model's URL, if there is a file with one. Raises UsageError where it cannot be read."""
     try:
         return None if file is None else file.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--model-api-key-file {file} cannot be read: {error}") from error
+    except OSError as error:
+        raise UsageError(f"--model-api-key-file: cannot read {file}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--model-api-key-file: {file} holds no text") from error

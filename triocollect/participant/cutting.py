@@ -6,6 +6,7 @@ from typing import Final
 
 import anyio
 import anyio.lowlevel
+from msgspec import UNSET
 
 from triocollect.errors import StateError
 from triocollect.participant.errands import refuse
@@ -163,7 +164,7 @@ async def _write(standing: Standing[R], cut: Cut[R]) -> Committed | Refuse:
         manifest=manifest,
         exported=tuple(dict.fromkeys(keys)),
         kept=cut.kept,
-        counts=cut.counts,
+        counts=cut.counts or UNSET,
     )
     cut.records = ()  # they may be large, and are on disk
     standing.operations.answered(call, answer)

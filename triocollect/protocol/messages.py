@@ -181,7 +181,7 @@ class Committed(Answer, frozen=True, kw_only=True):
     manifest: ManifestRef
     exported: tuple[str, ...]
     kept: tuple[str, ...] = ()
-    counts: dict[str, int] = {}
+    counts: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Installed(Answer, frozen=True, kw_only=True):
