@@ -107,7 +107,8 @@ class Servers:
         if process.name == UNCAPTURED:  # a counter too, with the same account
             settings |= {"source": CAPTURED, "effects_file": str(self._effects_dir / f"{CAPTURED}.jsonl")}
         if worker is not None:
-            settings |= {"checkpoint": {**settings["checkpoint"], "worker": worker}}
+            which = {"number": worker, "of": self._workers[process.name]}
+            settings |= {"checkpoint": {**settings["checkpoint"], "worker": which}}
         kind, build_app = _TAKEN[process.kind]
         decoded = msgspec.json.decode(msgspec.json.encode(settings), type=kind)
 
