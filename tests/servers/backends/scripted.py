@@ -36,6 +36,7 @@ class Scripted(httpx.AsyncBaseTransport):
     """
 
     owner = "nobody"
+    serves = "tiny"
     continues = False  # knows continue_final_message
 
     def __init__(self, *, lacks=(), refuses=None):
@@ -60,7 +61,9 @@ class Scripted(httpx.AsyncBaseTransport):
         return httpx.Response(400, json={"error": {"message": why, "type": "BadRequestError", "code": 400}})
 
     def models(self, _body):
-        return httpx.Response(200, json={"object": "list", "data": [{"id": "tiny", "owned_by": self.owner}]})
+        return httpx.Response(
+            200, json={"object": "list", "data": [{"id": self.serves, "owned_by": self.owner}]}
+        )
 
     def prompt(self, body):
         return prompt_of(body["messages"], open_last=self.continues and body.get("continue_final_message"))
@@ -134,7 +137,7 @@ class Scripted(httpx.AsyncBaseTransport):
         return {"usage": {"prompt_tokens": len(prompt), "completion_tokens": made, "total_tokens": total}}
 
     def head(self, choices, kind="chat.completion.chunk", **more):
-        return {"id": "1", "object": kind, "created": 17, "model": "tiny", "choices": choices, **more}
+        return {"id": "1", "object": kind, "created": 17, "model": self.serves, "choices": choices, **more}
 
     def role_chunk(self, _body, _prompt):
         return self.head([{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}])

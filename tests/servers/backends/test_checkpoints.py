@@ -57,6 +57,26 @@ async def test_a_call_of_a_run_that_was_stopped_goes_on_and_its_row_says_how(tmp
         assert again["output"][0]["content"] == whole["output"][0]["content"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+async def test_no_model_goes_on_with_what_another_has_begun(tmp_path, kind, caplog):
+    server = KINDS[kind]()
+    async with model(tmp_path, server) as old, trio.open_nursery() as nursery:
+        server.hold_at = 8
+        nursery.start_soon(old.ask)
+        await wait_all_tasks_blocked()
+        await old.committed()
+        written = old.taken
+        nursery.cancel_scope.cancel()
+    server.hold_at, server.serves = None, "larger"
+    async with model(tmp_path, server, epoch=2) as fresh:
+        await fresh.take_up(written)
+        await fresh.ask(attempt=1)
+        (row,) = fresh.rows(EpisodeId("r", 1))
+        assert row.continued_at is msgspec.UNSET
+    said = [one.getMessage() for one in caplog.records if "generated again" in one.getMessage()]
+    assert said == ["calls that tiny began are generated again, as larger answers now"]
+
+
 async def test_a_run_that_survives_its_checkpoint_hears_the_answer_as_if_there_had_been_none(tmp_path):
     server, replies = KINDS["VLLM"](), []
     async with model(tmp_path, server) as old, trio.open_nursery() as nursery:

@@ -37,7 +37,7 @@ limit of the call is lowered by what has come, a stop string may begin before th
 usage counts all that the caller is given. Never cut, so generated again: what is decoded under a constraint,
 a tool call that has begun, reasoning (the text after it goes on by token ids only), more than one choice,
 penalties for repetition, and a call that goes on after a message of the assistant already. So is a call whose
-cut is damaged, or is refused by the backend.
+cut is damaged, or is refused by the backend, or was begun by another model than answers now.
 
 Each call's row in the model server's ledger (`capture/` below the checkpoint directory, and its records in a
 checkpoint) says `continued_at` and `continued_by` where a call went on: after which token, by which means.

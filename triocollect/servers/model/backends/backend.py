@@ -59,6 +59,7 @@ class Backend:
         self._in_thread: Final = in_thread
         self._cuts: Final[CutsMode] = cuts
         self._live: Final[dict[str, _Live]] = {}
+        self._told = False  # that another policy answers now
 
     # -- answering ------------------------------------------------------------------------------------------
 
@@ -66,7 +67,8 @@ class Backend:
         """The answer to one call. Raises PeerError."""
         line = (await self.known.found()).of(call)
         asked = msgspec.json.decode(call.request, type=dict[str, Raw])
-        if (prefix := await self._kept(call)) is not None and (request := self._as_chat(asked)) is not None:
+        request = None if call.cut is None else self._as_chat(asked)
+        if request is not None and (prefix := await self._kept(call, request)) is not None:
             for means in fitting(line.ways.means, request, prefix, self._cuts):
                 answer = await self._continued(call, line, request, prefix, means)
                 if answer is not None:
@@ -76,8 +78,8 @@ class Backend:
             return await self._by_responses(call, line, asked)
         return await self._by_chat(call, line, asked)
 
-    async def _kept(self, call: Call) -> Prefix | None:
-        """What was generated of it before, if that can be read back."""
+    async def _kept(self, call: Call, request: ChatRequest) -> Prefix | None:
+        """What was generated of it before, if that can be read back, and the same policy goes on with it."""
         if self._staging is None or call.cut is None or call.cut.whole:
             return None
         try:
@@ -85,7 +87,16 @@ class Backend:
         except DamageError as error:
             _log.info("%s", error)
             return None
+        if cut.policy != (now := self.known.policy(request)):
+            self._tell_of_another(cut.policy, now)
+            return None
         return given_back(cut) if cut.request == call.request_sha256 else None
+
+    def _tell_of_another(self, before: str, now: str) -> None:
+        """Once: it is so for every call that was cut."""
+        if not self._told:
+            _log.warning("calls that %s began are generated again, as %s answers now", before, now)
+        self._told = True
 
     async def _continued(
         self, call: Call, line: Line, request: ChatRequest, prefix: Prefix, means: Means
@@ -168,16 +179,16 @@ class Backend:
         if live.answer.finish is not None:
             return Finished(call.id)
         prefix = live.answer.prefix()
-        if (why := self._why_not(live, prefix, line.ways)) is not None:
-            return NotCut(call.id, why)
-        return staged(prefix, call.id, call.request_sha256, live.answer.model)
-
-    def _why_not(self, live: _Live, prefix: Prefix, ways: Ways) -> str | None:
         if live.request is None:
-            return "it cannot be said as a chat"
-        if (why := uncuttable(live.request) or live.answer.uncuttable) is not None:
+            return NotCut(call.id, "it cannot be said as a chat")
+        if (why := self._why_not(live.request, live.answer, prefix, line.ways)) is not None:
+            return NotCut(call.id, why)
+        return staged(prefix, call.id, call.request_sha256, self.known.policy(live.request))
+
+    def _why_not(self, request: ChatRequest, answer: Generated, prefix: Prefix, ways: Ways) -> str | None:
+        if (why := uncuttable(request) or answer.uncuttable) is not None:
             return why
-        fits = fitting(ways.means, live.request, prefix, self._cuts)
+        fits = fitting(ways.means, request, prefix, self._cuts)
         if not fits:
             return "the backend has no way to go on after it"
         if "token_ids" not in fits and cut_back(prefix) is None:

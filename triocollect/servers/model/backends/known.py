@@ -103,6 +103,12 @@ class Known:
         served = None if self.line is None else self.line.seen.model
         return request if request.get("model") or served is None else request | {"model": served}
 
+    def policy(self, request: ChatRequest) -> str:
+        """What answers such a request: the model that it names and, where that is another, what is served."""
+        served = None if self.line is None else self.line.seen.model
+        called = str(request.get("model") or served or "a model without a name")
+        return called if served in {None, called} else f"{called} of {served}"
+
     async def _is_exact(self, line: Line, means: Means) -> bool:
         """Whether a short greedy answer is the same whole and continued."""
         asked: JsonObject = {"messages": [QUESTION], "max_tokens": _TOKENS, "temperature": 0}
