@@ -5,6 +5,8 @@ import pytest
 from fuzz.invariants import holds
 from fuzz.simulation.explore import told
 from fuzz.simulation.story import Death, Fall, Fault, Life, Moment, Signal, Story
+from triocollect.protocol.ids import EpisodeId
+from triocollect.servers.model.filed import FiledCut, FiledCuts
 
 WELL, SLOWLY, LIES = 5, 3, 4  # dice of stories whose worker cuts so
 LONG_S = 40.0  # less than the shortest freeze that nobody ends
@@ -98,3 +100,18 @@ def test_a_death_at_any_change_of_a_file_loses_no_pack_that_is_named(nth):
         death=Death(Moment(nth, "files")),
     )
     generated_in(cut, stopped(1700))
+
+
+def test_a_cut_is_gone_on_from_by_the_call_that_it_is_of_and_once():
+    """An agent of ours asks the same again after a restore; somebody else's may ask anything."""
+    filed, ours = FiledCuts(), EpisodeId("0-0", 1)
+    cut = FiledCut(request_sha256="asked", parent="before", key="pack:0", tokens=3)
+    filed.file({ours: cut})
+    for episode in (ours, EpisodeId("0-0", 2), EpisodeId("1-0", 1)):
+        for parent in ("before", "another", None):
+            for asked in ("asked", "else"):
+                if (episode, parent, asked) != (ours, "before", "asked"):
+                    taken = filed.take(episode, parent, asked)
+                    holds(13, taken is None, f"{asked} after {parent} of {episode} goes on from {taken}")
+    holds(11, filed.take(ours, "before", "asked") == cut, "its own call does not go on from it")
+    holds(11, filed.take(ours, "before", "asked") is None, "another call goes on from it after its own")

@@ -38,6 +38,18 @@ def test_a_row_whose_connection_breaks_in_a_checkpoint_is_left_out_or_whole(seen
     assert broke == len(words)
 
 
+def test_a_row_whose_connection_breaks_while_its_run_makes_all_durable_is_not_continued():
+    """After all were asked whether the cut held; the disk is so slow that the run hears of it meanwhile."""
+    more = {"tokens_per_s": 0.4, "control_ms": 0, "latency_ms": 20}
+    slow = Life(signals=(CUT,), slow_ms=2000)
+    controls = lives_of(slow, **more).lives[0].controls
+    asked = max(nth for nth, place in enumerate(controls, 1) if place.endswith("status"))
+    broken = Life(signals=(CUT,), slow_ms=2000, breaks=(Break(Moment(asked, "controls")),))
+    lived = lives_of(broken, **more)
+    assert lived.oracle.counts["published"]
+    assert struck(lived, "a break seen by both")
+
+
 def test_a_row_whose_answer_is_on_its_way_when_a_checkpoint_begins_is_not_in_it():
     last = lives_of(latency_ms=100, tokens_per_s=2.0).lives[0].passed["answers"]
     for nth in range(last - 5, last + 1):
@@ -59,6 +71,12 @@ def test_a_row_that_brought_no_answer_waits_for_its_retire_however_long_that_tak
     for dice in (1, 2, 3):
         lived = lives_of(lost, rows=6, control_ms=3000, standing=True, changes=1, tokens_per_s=4.0, dice=dice)
         assert lived.lives[0].report.succeeded == 6  # so many rows allow one more send
+
+
+@pytest.mark.parametrize("how", ["reply lost", "unnoticed"])
+def test_a_row_that_is_given_up_without_an_answer_is_retired_before_the_run_is_over(how):
+    lived = lives_of(Life(faults=(Fault("run", 1, how),)), changes=1, tokens_per_s=4.0, standing=True)
+    assert lived.lives[0].report.failed == 1  # so few rows allow no more sends
 
 
 def test_a_stop_whose_checkpoint_always_fails_is_over_within_its_grace():
@@ -201,6 +219,17 @@ def test_a_restored_row_that_meets_a_closed_server_waits_at_its_boundary_and_is_
     ways = {"tokens_per_s": 2.0, "latency_ms": latency_ms, "control_ms": control_ms, "dice": dice}
     lived = lives_of(STOPPED, asked, Life(), **ways)
     assert lived.oracle.counts["published"] == 2
+
+
+@pytest.mark.parametrize("server", ["agent", "policy_model", "counter"])
+def test_a_restored_row_that_meets_a_closed_server_goes_on_no_more_where_a_part_of_it_is_gone(server):
+    """It is on its way when a checkpoint asks everybody, and hears of its refusal after that."""
+    ways = {"tokens_per_s": 2.0, "latency_ms": 200, "control_ms": 50, "dice": 8}
+    opened = Moment(words_of("resume", STOPPED, Life(), **ways)[3], "controls")
+    life = Life(signals=(Signal(opened, "USR1"),), falls=(Fall(opened, server),))
+    lived = lives_of(STOPPED, life, **ways)
+    assert struck(lived, f"death of {server}")
+    assert lived.oracle.counts["checkpoint_open"]
 
 
 def test_a_row_that_hangs_keeps_a_checkpoint_no_longer_than_its_deadline():

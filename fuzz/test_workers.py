@@ -25,6 +25,19 @@ def test_a_worker_that_is_lost_at_any_word_of_a_checkpoint_tears_none(server):
 
 
 @pytest.mark.parametrize("server", CREWED)
+def test_a_worker_that_is_lost_while_it_is_asked_for_its_part_of_a_checkpoint_tears_none(server):
+    """Its line is so slow that the order to export is on its way when all others have written theirs."""
+    more = {"workers": {server: 2}, "rows": 3, "link_ms": 3000, **SLOW_CONTROL}
+    words = words_of("prepare", Life(signals=(CUT,)), **more)
+    for worker in (1, 2):
+        lost = Fall(Moment(words[4], "controls"), server, worker)
+        lived = lives_of(Life(signals=(CUT,), falls=(lost,)), **more)
+        (place,) = struck(lived, f"death of a worker of {server}")
+        assert place.endswith("commit")
+        assert lived.oracle.counts["not published"]
+
+
+@pytest.mark.parametrize("server", CREWED)
 def test_a_worker_that_is_lost_at_any_word_of_a_restore_leaves_attempts_that_nobody_uses_again(server):
     words = words_of("restore", STOPPED, Life(), **SLOW_CONTROL, **CREW)[::5]
     fell = 0

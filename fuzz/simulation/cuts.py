@@ -24,7 +24,8 @@ class Cuts:
     _holds: Holds
     _over: frozenset[Episode] = frozenset()  # answered when everybody was prepared
     _landed: set[Episode] = field(factory=set)  # since it began
-    _ended: frozenset[Episode] = frozenset()  # of these, when everybody was asked whether the cut held
+    _ended: frozenset[Episode] = frozenset()  # of these, when it was decided what is continued
+    _at_work: frozenset[Episode] = frozenset()  # and when what the collector does in a thread was begun
     _committed: dict[str, object] = field(
         factory=dict
     )  # the process that did, by name, and when it had closed
@@ -40,6 +41,20 @@ class Cuts:
     def lands(self, rollout_id: str, attempt: int) -> None:
         """A row is not in flight any more: it failed, or nobody has answered it."""
         self._landed.add((rollout_id, attempt))
+
+    @property
+    def landed(self) -> frozenset[Episode]:
+        """Which are not."""
+        return frozenset(self._landed)
+
+    def works(self, landed: frozenset[Episode]) -> None:
+        """What the collector does in a thread is done now, as of the time when these had landed."""
+        self._at_work = landed
+
+    def changes(self, name: str) -> None:
+        """A file, by whomever."""
+        if name.endswith("collection.json.tmp"):
+            self._ended = self._at_work
 
     def commits(self, scope: Iterable[dict], continued: frozenset[Episode]) -> None:
         """A commit arrives. What goes on from an earlier boundary may have come back to it."""
@@ -60,8 +75,6 @@ class Cuts:
             if name not in self._committed:
                 self._committed[name] = self._closed(processes[name])
                 self._opened = [one for one in self._committed if not self._stands(one, processes)]
-        elif request.kind == "status":
-            self._ended = frozenset(self._landed)
 
     def _stands(self, name: str, processes: dict) -> bool:
         process = processes[name]

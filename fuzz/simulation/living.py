@@ -100,6 +100,7 @@ class Living:
         for kind in ("files", "syncs") if operation == "fsync" else ("files",):
             self._pass(kind, lambda: f"{owner.name} {operation} {name_of(what)}")
         self.oracle.operations.changes(owner.name, operation, what)
+        self.oracle.cuts.changes(name_of(what))
         for trouble in self.life.disk:
             is_now = trouble.nth <= self.passed["files"] < trouble.nth + trouble.count
             if is_now and (error := fails_with(operation, trouble.what)) is not None:
@@ -271,9 +272,16 @@ class Living:
         self.oracle.notes.append(str(fault))
 
     async def _blocking(self, work):
+        """What is continued was decided before the work that writes it was handed over."""
+        landed = self.oracle.cuts.landed
         if self.life.slow_ms:
             await trio.sleep(self.life.slow_ms / 1000)
-        return await inline(work)
+
+        def at_work():
+            self.oracle.cuts.works(landed)
+            return work()
+
+        return await inline(at_work)
 
     def _meet(self, inbox) -> None:
         self.inbox = inbox

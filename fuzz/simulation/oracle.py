@@ -114,6 +114,7 @@ class Oracle:
                 lambda: self._check_results(lines),
                 lambda: self.promised.end(report),
                 lambda: self._check_sum(report, lines),
+                lambda: self.retired.ends(self.life, self.servers.participants, told=told or not report),
                 lambda: self.kept.end(may_be_unpruned=report is None or told),
                 self.sends.check,
                 lambda: self.played.check(self.folder / "effects", lines),
@@ -194,7 +195,9 @@ class Oracle:
 
     def row_comes_back(self, rollout_id: str, attempt: int):
         """It will be sent again; where nothing ran, it waits as the restored row that it was before."""
-        if not self.sends.is_refused(rollout_id):
+        if self.sends.is_refused(rollout_id):
+            self.installs.waiting[rollout_id] = attempt
+        else:
             self.cuts.lands(rollout_id, attempt)
 
     # -- what is on the wire --------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from fuzz.invariants import all_hold, broken, holds
 from fuzz.simulation.reading import json_lines, records_in
 from fuzz.simulation.story import steps_of
 
+_REPORT = 4  # tokens of the last call's answer, "The value is 12."; a tool call is one
 _VERIFY = 3  # the step of the environment with which a rollout's calls are all made
 
 
@@ -117,6 +118,12 @@ class Played:
         change = record["final_value"] - record["start_value"]
         holds(13, change == sum(steps_of(task, self.changes)), f"{episode} changed by {change}: {record}")
         holds(13, last["value"] == record["final_value"], f"{last} is told as {record['final_value']}")
+        usage = record["response"]["usage"]
+        told = f"{usage} is told of the {self.calls} calls of {episode}"
+        holds(13, usage["output_tokens"] == self.calls - 1 + _REPORT, told)
+        holds(13, usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"], told)
+        judged = record["reward"] == (record["reported_value"] == str(record["final_value"]))
+        holds(13, judged, f"the reward of {episode} is another than that of what it reports: {record}")
         made = calls[_key(episode)] + self._calls_before(episode) + self.handed_over[_key(episode)]
         holds(11, made == self.calls, f"{episode} has a result of {made} calls, not {self.calls}")
 

@@ -1,4 +1,4 @@
-"""7: no later attempt is sent before the one that brought no answer is retired by every participant.
+"""7: no later attempt is sent, and no run over, before the one without an answer is retired by all.
 
 2 and 16: when it is, nothing of it is at work, or kept.
 """
@@ -12,6 +12,7 @@ from fuzz.invariants import holds
 from fuzz.simulation.network import OK, Request
 from fuzz.simulation.probe import Probe
 from fuzz.simulation.reading import identity_of
+from fuzz.simulation.story import Life
 from triocollect.protocol.ids import EpisodeId
 
 
@@ -58,14 +59,25 @@ class Retired:
         """An attempt arrives."""
         before = self._waiting.get(rollout_id)
         if before is not None and before < attempt and not continued:
-            hosts = {name.replace("_", "-") for name in participants}
-            missing = sorted(one for one in hosts if self._through[one].get(rollout_id, -1) < before)
+            missing = self._missing(rollout_id, before, participants)
             told = f"{rollout_id}:{attempt} was sent, and {before} is not retired by {missing}"
             self._holds(7, not missing, told)
         self._waiting[rollout_id] = attempt
         for name, probe in participants.items():
             older = [one for one in probe.at_work if one.rollout_id == rollout_id and one.attempt < attempt]
             self._holds(2, not older, f"{rollout_id}:{attempt} came while {older} was at work in {name}")
+
+    def ends(self, life: Life, participants: Collection[str], *, told: bool) -> None:
+        """Of a life. What it gave up runs nowhere, unless it was `told` to end or somebody did not listen."""
+        elsewhere = life.falls or life.disk or life.leap or any(one.door != "run" for one in life.faults)
+        for rollout_id, attempt in self._waiting.items():
+            missing = self._missing(rollout_id, attempt, participants)
+            words = f"{rollout_id}:{attempt} was given up, and is not retired by {missing}"
+            holds(7, told or elsewhere or not missing, words)
+
+    def _missing(self, rollout_id: str, attempt: int, participants: Collection[str]) -> list[str]:
+        hosts = {name.replace("_", "-") for name in participants}
+        return sorted(one for one in hosts if self._through[one].get(rollout_id, -1) < attempt)
 
 
 def check_end(name: str, probe: Probe, sent: Collection[str] | None) -> None:
