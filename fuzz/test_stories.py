@@ -161,6 +161,19 @@ def test_a_restored_row_is_not_begun_anew_by_an_environment_that_fell_while_it_w
         assert lives_of(STOPPED, falls, tokens_per_s=2.0).oracle.counts["not_restored"]
 
 
+def test_a_restored_row_whose_server_is_busy_is_asked_for_again_where_it_stands():
+    busy = Life(faults=tuple(Fault("run", nth, "busy") for nth in (1, 2, 3, 4)))
+    lived = lives_of(STOPPED, busy, tokens_per_s=2.0)
+    anew = {
+        rollout_id: one.attempt
+        for rollout_id, sends in lived.oracle.sends.of.items()
+        for one in sends
+        if one.attempt and not one.goes_on
+    }
+    holds(10, not anew, f"{anew} were kept, and began anew")
+    assert len(struck(lived, "busy")) == 4
+
+
 def test_rows_that_wait_are_sent_after_a_checkpoint_that_failed():
     for nth in words_of("prepare", Life(signals=(CUT,)), concurrency=1, tokens_per_s=2.0)[:8]:
         failed = Life(signals=(CUT,), faults=(Fault("control", nth, "nonsense"),))

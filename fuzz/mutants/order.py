@@ -13,6 +13,7 @@ QUICKEST_FIRST: Final = (
     "test_rules",
     "test_ledger_machine",
     "test_dispatch_log_machine",
+    "test_capture_ledger",
     "test_database_machine",
     "test_participant_whole",
     "test_kill_points",
@@ -35,6 +36,7 @@ ASKED_BY: Final = {
     2: (
         "test_ledger_machine",
         "test_dispatch_log_machine",
+        "test_capture_ledger",
         "test_promises",
         "test_stories",
         "test_workers",

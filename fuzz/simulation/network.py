@@ -20,6 +20,7 @@ from fuzz.simulation.story import Door, Fault, How
 INSTEAD: Final = {"fails": b'{"_ng_failure_class":"judge_invalid"}', "unwritten": b'{"_ng_no_persist":true}'}
 PREFIX: Final = "/checkpoint/v1/"
 OK: Final = 200
+BUSY: Final = b'{"error":{"code":"busy","detail":"so many are at work"}}'
 LATE_S: Final = 40.0
 BUFFERED_S: Final = 1.0  # an answer lies where its reader is
 AGAIN_S: Final = 3.0  # from a request to the same once more
@@ -189,6 +190,9 @@ class Network:
             if how == "hangs":
                 await caller.hung_up()
             return False
+        if how == "busy":
+            await caller.hear(Head(503, ((b"content-length", b"%d" % len(BUSY)),)), BUSY, more=False)
+            return True
         if how in {"gateway", "gateway after"}:
             head = Head(503 if how == "gateway" else 504, ((b"content-length", b"10"),))
             await caller.hear(head, b"try later\n", more=False)

@@ -23,6 +23,7 @@ How = Literal[
     "hangs",  # nobody hears it, and the connection stays
     "gateway",  # something between the two answers with 503 and asks nobody
     "gateway after",  # the same with 504, and the server carries it out
+    "busy",  # the server takes no more work for now, and says so
     "nonsense",  # what was done is answered with no JSON
     "another's",  # and as by another process
     "fails",  # a rollout ends, with a failure
