@@ -58,6 +58,19 @@ def test_after_a_clean_end_another_output_starts_right_above_what_was_used(path)
     assert read(path).beside("yours").start == 4
 
 
+def test_a_clean_end_leaves_out_what_was_sent_and_ran_nowhere_and_no_other_end_does(path):
+    log = start(path, {"0-0": 2})
+    log.append([EpisodeId("0-0", 3), EpisodeId("1-0"), EpisodeId("2-0")])
+    log.nothing_ran(EpisodeId("0-0", 3))
+    log.nothing_ran(EpisodeId("1-0"))
+    log.nothing_ran(EpisodeId("2-0"))
+    log.append([EpisodeId("2-0")])  # again, and nobody knows what came of it
+    log.reserve(9)
+    assert read(path).attempts == {"0-0": 3, "1-0": 0, "2-0": 0}
+    log.end()
+    assert read(path).attempts == {"0-0": 2, "2-0": 0}
+
+
 def test_a_killed_process_loses_no_line(path):
     log = start(path, {"0-0": 2})
     log.append([EpisodeId("1-0")])

@@ -7,7 +7,7 @@ after a death of the machine attempts start above it. The file is replaced whole
 """
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -38,6 +38,7 @@ class DispatchLog:
         self._used = header.reserved - _AHEAD - 1  # the highest attempt of all, so far
         self._swapping: Final = threading.Lock()  # a file is not closed while it is synced
         self._closed = False
+        self._idle: Final[set[bytes]] = set()  # lines of attempts that were sent and ran nowhere
 
     @property
     def header(self) -> DispatchHeader:
@@ -62,6 +63,11 @@ class DispatchLog:
             lines.append(_encoded(episode.rollout_id, episode.attempt))
         if lines:
             self._file.append(b"".join(lines))
+            self._idle.difference_update(lines)
+
+    def nothing_ran(self, episode: EpisodeId) -> None:
+        """Its server was not reached, or says so: the attempt is free; a clean end leaves its line out."""
+        self._idle.add(_encoded(episode.rollout_id, episode.attempt))
 
     def answered(self, episode: EpisodeId) -> None:
         """Write that it has ended by an answer of which no other file tells. Raises StorageError."""
@@ -100,7 +106,7 @@ class DispatchLog:
         draft = Draft(self.path, mode=MODE)
         try:
             draft.write(msgspec.json.encode(header) + b"\n")
-            _copy_lines(self.path, draft)
+            _copy_lines(self.path, draft, self._idle if header.boot is None else frozenset())
             draft.flush()
             new = AppendFile(self.path, descriptor=open_append(draft.draft_path))
         except OSError as error:
@@ -167,9 +173,12 @@ def _encoded(rollout_id: str, attempt: int, *, answered: bool = False, output: s
     return msgspec.json.encode(Dispatched(rollout_id, attempt, answered, output)) + b"\n"
 
 
-def _copy_lines(path: Path, draft: Draft) -> None:
-    """Everything behind the first line."""
+def _copy_lines(path: Path, draft: Draft, but: Collection[bytes]) -> None:
+    """Everything behind the first line, but for these lines."""
     with path.open("rb") as file:
         file.readline()
+        if but:
+            draft.write(b"".join(line for line in file if line not in but))
+            return
         while chunk := file.read(_COPY_BYTES):
             draft.write(chunk)

@@ -92,6 +92,10 @@ class Air:
         if episode.attempt:
             self._finished.add(episode.rollout_id)
 
+    def nothing_ran(self, episode: EpisodeId) -> None:
+        """It is as if it had not been sent."""
+        self._parts.log.nothing_ran(episode)
+
     def unpersisted(self, episode: EpisodeId) -> None:
         """It has ended by an answer of which the dispatch log alone is to tell. Raises StorageError."""
         self._parts.log.answered(episode)

@@ -122,7 +122,7 @@ def _settle(fleet: Fleet, flight: Flight, outcome: Outcome, closed: int) -> End:
             fleet.tell(RowLeft(flight.row.key, "the environment asked that nothing be written"))
             return LastWord(None)
         case Closed():
-            fleet.ledger.nothing_ran(flight.row.key)
+            _nothing_ran(fleet, flight)
             fleet.retries.taken_back(flight.nth)
             return _again(fleet, flight, outcome, closed + 1, counts=False)
         case NothingRan() | Refused() if flight.row.key in fleet.ledger.continuing:
@@ -157,10 +157,17 @@ def _try_again(fleet: Fleet, flight: Flight, outcome: NothingRan | NoReply | Ref
     if not fleet.retries.allows_another(flight.nth):
         return LastWord(_give_up(fleet, flight, outcome))
     if isinstance(outcome, NothingRan):
-        fleet.ledger.nothing_ran(flight.row.key)
+        _nothing_ran(fleet, flight)
     else:
         _used_up(fleet, flight, outcome)
     return _again(fleet, flight, outcome, flight.nth, counts=True)
+
+
+def _nothing_ran(fleet: Fleet, flight: Flight) -> None:
+    """The same attempt may be sent again. One that was installed is used all the same."""
+    if flight.row.key not in fleet.ledger.continuing:
+        fleet.watch.nothing_ran(flight.episode)
+    fleet.ledger.nothing_ran(flight.row.key)
 
 
 def _used_up(fleet: Fleet, flight: Flight, outcome: NoReply | Refused) -> None:

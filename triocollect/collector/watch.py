@@ -32,6 +32,9 @@ class Watch(Protocol):
     def replied(self, episode: EpisodeId, /) -> None:
         """The episode has ended by an answer."""
 
+    def nothing_ran(self, episode: EpisodeId, /) -> None:
+        """It was sent, and ran nowhere: the same attempt may be sent again, by whatever run."""
+
     def unpersisted(self, episode: EpisodeId, /) -> None:
         """The episode has ended by an answer that is written nowhere. Raises StorageError."""
 
@@ -62,6 +65,9 @@ class Unwatched:
         """Nobody hears of it."""
 
     def replied(self, episode: EpisodeId, /) -> None:
+        """Nobody hears of it."""
+
+    def nothing_ran(self, episode: EpisodeId, /) -> None:
         """Nobody hears of it."""
 
     def unpersisted(self, episode: EpisodeId, /) -> None:
