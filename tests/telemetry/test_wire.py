@@ -232,4 +232,5 @@ def test_a_store_that_is_down_fails_nothing_also_where_the_run_is_told_to_stop(t
     assert code == 75, words
     assert time.monotonic() - told_at < 60, "its grace is 20 s"
     assert words.count("telemetry: ") == 1
+    assert "nobody takes it at http://127.0.0.1:9 (connection refused); rows go on" in words
     assert "rows in flight go on from where they were cut" in words

@@ -1,10 +1,19 @@
 """What the SDK complains of, once and in one line."""
 
 import logging
+import os
+import re
 from collections.abc import Callable
 from typing import Final
 
 _SDK: Final = logging.getLogger("opentelemetry")
+_EXPORTERS: Final = "opentelemetry.exporter"
+_UNREACHED: Final = re.compile(
+    r"connection refused|connection reset[a-z ]*|name or service not known|no route to host|"
+    r"temporary failure in name resolution|network is unreachable|timed out",
+    re.IGNORECASE,
+)
+_DEFAULT: Final = "http://localhost:4318"  # the standard's
 _MOST: Final = 300  # characters
 
 
@@ -36,5 +45,22 @@ class Complaints(logging.Handler):
         self.heard = True
         error = record.exc_info[1] if record.exc_info else None
         said = record.getMessage() if error is None else f"{record.getMessage()} {error}"
-        said = " ".join(said.split())
-        self._tell(f"telemetry: {said if len(said) <= _MOST else said[:_MOST] + '…'} (told once)")
+        told = _of_a_store(record.name, said) or _first_words(said)
+        self._tell(f"telemetry: {told} (told once)")
+
+
+def _of_a_store(logger: str, said: str) -> str | None:
+    """What an exporter complains of, in words of ours where it is that it reached nobody."""
+    reason = _UNREACHED.search(said) if logger.startswith(_EXPORTERS) else None
+    if reason is None:
+        return None
+    where = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or _DEFAULT
+    return (
+        f"nobody takes it at {where.rpartition('@')[2]} ({reason[0].lower()}); rows go on, and what is not "
+        "sent is lost. Is it running, and does OTEL_EXPORTER_OTLP_ENDPOINT name it?"
+    )
+
+
+def _first_words(said: str) -> str:
+    said = " ".join(said.split())
+    return said if len(said) <= _MOST else said[:_MOST] + "…"
