@@ -5,7 +5,7 @@ connection dies before the answer is whole; and who gives up has hung up.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import httpx
 import trio
@@ -20,16 +20,15 @@ class Calls(httpx.AsyncBaseTransport):
         self._network, self._is_dead = network, is_dead
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._is_dead():
+            raise httpx.WriteError("who asks is dead", request=request)  # and tries nothing again
         headers = tuple((name.lower(), value) for name, value in request.headers.raw)
         assert isinstance(request.stream, httpx.ByteStream)
         path = request.url.raw_path.decode()
         asked = Request(request.url.host, request.method, path, headers, b"".join(request.stream))
-        there = None
-        if not self._is_dead():
-            self._network.watch.tries(asked)
-            there = await self._network.reach(request.url.host)
-        if there is None:
+        self._network.watch.tries(asked)
+        if (there := await self._network.reach(request.url.host)) is None:
             raise httpx.ConnectError(f"{request.url.host}: connection refused", request=request)
         call = _Call(request.url.host)
         try:
@@ -43,6 +42,8 @@ class Calls(httpx.AsyncBaseTransport):
             raise
         if head is None:
             raise httpx.RemoteProtocolError(call.broke, request=request)
+        if call.whole:
+            return _Whole(head, b"".join(call.pieces))
         return httpx.Response(head.status, headers=list(head.headers), stream=_Body(call, request))
 
 
@@ -93,6 +94,24 @@ class _Call:
 
     def hang_up(self) -> None:
         self._gone.set()
+
+
+class _Whole(httpx.Response):
+    """An answer of which nothing is to come; most are, and to read them the long way takes long."""
+
+    def __init__(self, head: Head, body: bytes):
+        super().__init__(head.status, headers=list(head.headers), stream=httpx.ByteStream(body))
+        self.headers.encoding = "ascii"  # nobody has to find out
+        self._whole = body
+
+    async def aread(self) -> bytes:
+        return self._whole
+
+    async def aiter_bytes(self, _chunk_size: int | None = None) -> AsyncIterator[bytes]:
+        yield self._whole
+
+    async def aclose(self) -> None:
+        pass
 
 
 class _Body(httpx.AsyncByteStream):

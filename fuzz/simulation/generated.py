@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attrs import define, field
 
-from fuzz.simulation.reading import json_lines, latest_collection, records_in
+from fuzz.simulation.reading import bytes_in, latest_collection, lines_in, records_in
 
 _LENGTHS = {1, 4, 8}  # of what the model says: a tool call, "The value is 12.", that it is at a loss
 
@@ -55,7 +55,7 @@ class Generated:
     def _check_staged(self, key: str, cut: dict, rows: list[dict]) -> None:
         pack, _, number = cut["key"].partition(":")
         path = self._root / "staging" / f"{pack}.jsonl"
-        lines = path.read_bytes().splitlines() if path.exists() else []
+        lines = bytes_in(path).splitlines()
         if int(number) >= len(lines):
             self._holds(10, condition=False, what=f"{key} is kept with {cut}, which is staged nowhere")
             return
@@ -86,8 +86,7 @@ class Generated:
 
     def end(self, *, calm: bool) -> None:
         """Of a life: what the worker has written down in it."""
-        path = self._effects / "inference.jsonl"
-        lines = json_lines(path.read_bytes()) if path.exists() else []
+        lines = lines_in(self._effects / "inference.jsonl")
         met = set[str]()
         for line in lines[self._read :]:
             key, at = line["capture_key"], line.get("continued_at", 0)

@@ -6,7 +6,7 @@ from pathlib import Path
 from attrs import define, field
 
 from fuzz.invariants import broken, holds
-from fuzz.simulation.reading import latest_collection, records_in, sequence_of_whole
+from fuzz.simulation.reading import bytes_in, latest_collection, records_in, sequence_of_whole
 from fuzz.simulation.story import Life
 from triocollect.protocol.manifests import CheckpointOutcome
 
@@ -77,8 +77,7 @@ class Kept:
         self._sequence, self._may_be_gone = sequence, self._life.fresh
 
     def _latest(self) -> bytes:
-        path = self._root / "LATEST"
-        return path.read_bytes() if path.exists() else b""
+        return bytes_in(self._root / "LATEST")
 
     def _check_continued(self, installed: set[str]) -> None:
         folder, collection = latest_collection(self._root)

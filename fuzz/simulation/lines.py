@@ -24,7 +24,7 @@ class _Way:
         self._news.set()
 
     async def receive(self) -> bytes:
-        await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint_if_cancelled()
         while not self._frames:
             if self._closed:
                 raise anyio.EndOfStream

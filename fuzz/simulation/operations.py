@@ -78,7 +78,7 @@ class Operations:
 
     def changes(self, owner: str, operation: str, what: object) -> None:
         """A file or a folder, by a process of that name."""
-        if isinstance(what, int) or operation not in _APPEARS:
+        if not self._resumed or operation not in _APPEARS or isinstance(what, int):
             return
         folder = _FOLDER.search(os.fspath(what))
         number = None if folder is None else self._folders.get(folder[0])

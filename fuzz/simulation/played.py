@@ -6,7 +6,7 @@ from pathlib import Path
 from attrs import define, field, frozen
 
 from fuzz.invariants import all_hold, broken, holds
-from fuzz.simulation.reading import json_lines, records_in
+from fuzz.simulation.reading import lines_in, records_in
 from fuzz.simulation.story import steps_of
 
 _REPORT = 4  # tokens of the last call's answer, "The value is 12."; a tool call is one
@@ -76,9 +76,9 @@ class Played:
     def check(self, effects: Path, results: list[dict]) -> None:
         """12, 13 and 11, of all that was played by now."""
         lines = defaultdict(list)
-        for line in _account(effects / "counter.jsonl"):
+        for line in lines_in(effects / "counter.jsonl"):
             lines[line["rollout_id"], line["attempt"]].append(line)
-        calls = Counter(line["capture_key"] for line in _account(effects / "inference.jsonl"))
+        calls = Counter(line["capture_key"] for line in lines_in(effects / "inference.jsonl"))
         for episode, played in lines.items():
             self._check_played(episode, played)
             self._check_calls(episode, calls)
@@ -130,10 +130,6 @@ class Played:
     def _calls_before(self, episode) -> int:
         origin = self.origins.get(episode)
         return 0 if origin is None else origin.calls
-
-
-def _account(path: Path) -> list[dict]:
-    return json_lines(path.read_bytes()) if path.exists() else []
 
 
 def _key(episode) -> str:

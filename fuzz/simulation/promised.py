@@ -6,7 +6,7 @@ from pathlib import Path
 from attrs import define, field
 
 from fuzz.invariants import holds
-from fuzz.simulation.reading import answered_in, json_lines, latest_collection, rollout_of
+from fuzz.simulation.reading import answered_in, bytes_in, latest_collection, lines_in, rollout_of
 from fuzz.simulation.sends import Send
 from fuzz.simulation.story import Life
 
@@ -81,10 +81,8 @@ class Promised:
 
     def _output(self) -> bytes:
         """Its whole lines; half of one is moved away by the next life."""
-        path = self.folder / "out.jsonl"
-        data = path.read_bytes() if path.exists() else b""
+        data = bytes_in(self.folder / "out.jsonl")
         return data[: data.rfind(b"\n") + 1]
 
     def _lines(self, name: str):
-        path = self.folder / name
-        return json_lines(path.read_bytes()) if path.exists() else []
+        return lines_in(self.folder / name)

@@ -125,6 +125,12 @@ class Servers:
         """A look into each that takes part, by name."""
         return {name: process.probe for name, process in self.processes.items() if process.probe is not None}
 
+    @property
+    def environment(self):
+        """A look into the one that rows are sent to; None while it was never there."""
+        process = self.processes.get("environment")
+        return None if process is None else process.probe
+
 
 @functools.cache
 def host_of(name):

@@ -22,11 +22,11 @@ class Starts:
 
     def look(self, environment: Probe | None) -> None:
         """There may be none yet."""
-        if environment is None or not environment.is_to_be_closed or environment.closing != self._closing:
-            self._closed_with = None
-            self._closing = 0 if environment is None else environment.closing
         if environment is None or not environment.is_to_be_closed:
+            self._closed_with = None
             return
+        if environment.closing != self._closing:
+            self._closed_with, self._closing = None, environment.closing
         if self._closed_with is None and not environment.is_shut:
             return  # the word is still on its way to a worker
         self._holds(5, environment.is_shut, "a worker is open among those that are closed")

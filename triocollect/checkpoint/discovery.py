@@ -1,6 +1,7 @@
 """Which servers take part in checkpoints: every one that the run knows is asked once, at its beginning."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 import httpx
@@ -123,6 +124,7 @@ def highest_epoch(found: Iterable[Found]) -> int:
     return max((one.status.epoch for one in found), default=0)
 
 
+@lru_cache(maxsize=64)  # who is looked for is asked for often
 def address_of(url: str) -> str:
     """A base URL, the same text for the same place. Raises UsageError."""
     try:

@@ -12,7 +12,7 @@ from triocollect.protocol.messages import PREFIX, Answer
 from triocollect.protocol.refusals import Code, Refusal, RefusalBody
 from triocollect.protocol.values import NOT_JSON
 from triocollect.telemetry import carried
-from triocollect.transport.foreign import url_of
+from triocollect.transport.foreign import request_of
 
 _PASSING_CODES: Final = frozenset({Code.BUSY, Code.COORDINATOR_UNAVAILABLE, Code.DEADLINE_EXCEEDED})
 _PASSING_STATUSES: Final = frozenset({429, 502, 503, 504})
@@ -72,7 +72,7 @@ class ControlClient:
         method, headers = "GET", {**self._headers, "connection": "close"}
         if body is not None:
             method, headers = "POST", {**self._headers, "content-type": "application/json"}
-        request = httpx.Request(method, url_of(url), headers={**headers, **carried()}, content=body)
+        request = request_of(method, url, {**headers, **carried()}, body)
         response = await self._transport.handle_async_request(request)
         try:
             if (coding := response.headers.get("content-encoding", "identity")) != "identity":

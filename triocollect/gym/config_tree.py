@@ -6,6 +6,7 @@ are written: what stands behind an interpolation is never told.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -81,6 +82,7 @@ def parse_config(
     return GymConfig(servers, settings)
 
 
+@lru_cache(maxsize=1)  # a run asks its head again before its end, which says the same as a rule
 def _load(text: str | bytes, origin: str) -> JsonObject:
     try:
         tree = bounded_yaml.load(text, limit=MAX_CONFIG_BYTES)

@@ -62,18 +62,19 @@ class Calls(Generic[R]):
     async def answer(self, call: Call, arrival: float) -> Answer | Refuse:
         """Carry out a call that arrived at `arrival` (seconds of `anyio.current_time`) within its budget."""
         deadline = arrival + call.budget_ms / _MS
-        verdict: Act | Replay | Refuse = _LATE
+        is_judged = False
         with anyio.CancelScope(deadline=deadline):
             verdict = await self._verdict(call)
-        if isinstance(verdict, Refuse):
-            return verdict
-        self.standing.heard(call, arrival)
-        if isinstance(verdict, Replay):
-            return verdict.answer
-        if isinstance(call, Prepare):
+            is_judged = True
+            if isinstance(verdict, Refuse):
+                return verdict
+            self.standing.heard(call, arrival)
+            if isinstance(verdict, Replay):
+                return verdict.answer
+            if not isinstance(call, Prepare):
+                return await self._act(call, arrival)
+        if is_judged and isinstance(call, Prepare):
             return await prepare(self.standing, call, arrival)  # answers in time by itself
-        with anyio.CancelScope(deadline=deadline):
-            return await self._act(call, arrival)
         return _LATE
 
     async def _verdict(self, call: Call) -> Act | Replay | Refuse:

@@ -19,7 +19,7 @@ from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.cookies import given_back
 from triocollect.telemetry import carried
 from triocollect.transport import Transport
-from triocollect.transport.foreign import url_of
+from triocollect.transport.foreign import request_of
 
 Connect: TypeAlias = Callable[[str], httpx.AsyncBaseTransport]  # base URL -> how it is reached
 
@@ -69,7 +69,7 @@ class Peer:
 
     async def get(self, path: str, headers: Mapping[str, str]) -> PeerReply:
         """GET, any status. Raises PeerError where no whole answer came."""
-        response = await self._send("GET", path, b"", headers)
+        response = await self._send("GET", path, None, headers)
         try:
             return PeerReply(response.status_code, await _whole(self.name, response))
         finally:
@@ -93,16 +93,14 @@ class Peer:
         finally:
             await response.aclose()
 
-    async def _send(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> httpx.Response:
+    async def _send(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> httpx.Response:
         """Try for HOLD_S to reach a peer that takes no connection: nothing was sent to it."""
         deadline = trio.current_time() + HOLD_S
+        lines = {"content-type": "application/json", **headers, **carried()}
+        request = request_of(method, f"{self._base_url}{path}", lines, body)
         while True:
-            request = httpx.Request(
-                method,
-                url_of(f"{self._base_url}{path}"),
-                content=body,
-                headers={"content-type": "application/json", **headers, **carried()},
-            )
             try:
                 return await self._transport.handle_async_request(request)
             except httpx.ConnectError as error:

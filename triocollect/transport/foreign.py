@@ -34,6 +34,17 @@ _ERRORS: Final[Mapping[str, type[httpx.TransportError]]] = {
 url_of: Final = lru_cache(maxsize=1024)(httpx.URL)  # the same few are asked again and again
 
 
+def request_of(method: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> httpx.Request:
+    """As httpx makes it of a content, in half the time; None: there is no body."""
+    at = url_of(url)
+    lines = {"host": at.netloc.decode("ascii"), **headers}
+    if body is not None:
+        lines["content-length"] = str(len(body))
+    request = httpx.Request(method, at, headers=lines, stream=httpx.ByteStream(body or b""))
+    request.read()  # its `content` can be asked for
+    return request
+
+
 def as_httpx(error: TransportError, request: httpx.Request) -> httpx.TransportError:
     """The httpx error that says the same: what was not sent is a ConnectError, as httpx has it."""
     fallback: type[httpx.TransportError] = httpx.RemoteProtocolError
