@@ -9,6 +9,7 @@ import random
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -41,12 +42,12 @@ def explored(options: Options, tally: Tally, stories: float = math.inf, until: i
     `until`: it ends with the first story that shows this invariant broken, told as it is.
     """
     if options.replay is not None:
-        tell(told_by(options.replay), tally, set(), shrinking_s=0.0)
+        tell(told_by(options.replay), tally, Counter(), shrinking_s=0.0)
         return
     dice, deadline = random.Random(options.seed), time.monotonic() + options.seconds
-    seen, nth = set[str](), 0
+    seen, nth = Counter[str](), 0
     shrinking_s = SHRINKING_S if until is None else 0.0
-    with _rarely_collected() as collect:
+    with _rarely_collected() as collect, _said_at_the_end(tally, seen):
         while time.monotonic() < deadline and nth < stories and not _is_told(tally, until):
             if nth % _STORIES_BETWEEN == 0:
                 collect()
@@ -71,15 +72,27 @@ def _rarely_collected() -> Iterator[Callable[[], int]]:
         gc.enable()
 
 
-def tell(story: Story, tally: Tally, seen: set[str], *, shrinking_s: float) -> None:
+@contextlib.contextmanager
+def _said_at_the_end(tally: Tally, seen: Counter[str]) -> Iterator[None]:
+    """Of each violation, how many more stories showed it: the first of a kind is told, all are counted."""
+    first = len(tally.violations)
+    try:
+        yield
+    finally:
+        for at, many in enumerate(seen.values(), first):
+            if many > 1:
+                tally.violations[at] += f"\nand {many - 1} more stories showed the same"
+
+
+def tell(story: Story, tally: Tally, seen: Counter[str], *, shrinking_s: float) -> None:
     """Live it and count what happened; a violation of a kind that was not `seen` is made small first."""
     try:
         lived = told(story)
     except Exception as error:  # noqa: BLE001  # whatever a run does, the next story is told
         name = _name(error)
-        if name in seen:
+        seen[name] += 1
+        if seen[name] > 1:
             return
-        seen.add(name)
         small = minimal(story, lambda one: _fails_as(one, name), shrinking_s)
         tally.violation(f"{type(error).__name__}: {error}", tally.replay(small.text))
         return

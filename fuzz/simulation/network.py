@@ -156,15 +156,19 @@ class Network:
         self.watch, self.faults = watch, faults
         self._passed.clear()
 
-    def _fault(self, request: Request) -> How | None:
-        """What happens to this request, which is the next through its door."""
+    def _fault(self, request: Request) -> tuple[How | None, str]:
+        """What happens to this request, which is the next through its door, and where that is.
+
+        What happens to an answer is counted when there is one.
+        """
         door = request.door
         self._passed[door] += 1
         nth = self._passed[door]
         how = next((one.how for one in self.faults if one.nth == nth and one.door == door), None)
-        if how is not None:
-            self.watch.strikes(how, f"{door} {nth} {request.kind}")
-        return how
+        place = f"{door} {nth} {request.kind}"
+        if how is not None and how not in INSTEAD and how not in _LIES:
+            self.watch.strikes(how, place)
+        return how, place
 
     async def travel(self, request: Request) -> None:
         """One way."""
@@ -184,7 +188,7 @@ class Network:
     async def carry(self, host: Host, request: Request, caller: Caller) -> bool:
         """To the application and back; whether the connection may be used again."""
         self.watch.asks(request)
-        how = self._fault(request)
+        how, place = self._fault(request)
         await self.travel(request)
         if how in {"never arrives", "hangs"}:
             if how == "hangs":
@@ -210,6 +214,7 @@ class Network:
         exchange.buffer = [] if how == "buffered" else None
         exchange.instead = INSTEAD.get(how or "")
         exchange.lie = _LIES.get(how or "")
+        exchange.fault = how, place
         self.watch.arrives(request)
         if how == "stray":
             await caller.cut()
@@ -239,6 +244,7 @@ class _Exchange:
         self.buffer: list[tuple[Head | None, bytes, bool]] | None = None  # sent, and not read yet
         self.instead: bytes | None = None  # of the reply of an episode that has ended
         self.lie = None
+        self.fault: tuple[How | None, str] | None = None  # not counted yet
         self._heard = False
         self._head: Head | None = None
 
@@ -290,9 +296,12 @@ class _Exchange:
             if more:
                 return
             body = self.instead
+            self._strikes()
         self.request.reply += body
         if self.lie is not None and self.request.status == OK:
-            body = self.lie(body)  # the length stays
+            true, body = body, self.lie(body)  # the length stays
+            if body != true:
+                self._strikes()
         if self._head is not None:
             self.network.watch.answers(self.request, heard=not self.is_heard_by_nobody)
             await self.network.travel(self.request)
@@ -304,6 +313,12 @@ class _Exchange:
             self.buffer.append((head, body, more))
         elif not self.lost:
             await self.caller.hear(head, body, more=more)
+
+    def _strikes(self):
+        """The answer is another one."""
+        if self.fault is not None:
+            self.network.watch.strikes(*self.fault)
+            self.fault = None
 
     async def is_read(self):
         """Have what is buffered read."""

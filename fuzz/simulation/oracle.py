@@ -24,6 +24,7 @@ from pathlib import Path
 
 from fuzz.invariants import BrokenError, ask_all, holds, raise_all
 from fuzz.simulation.cuts import Cuts, Installs
+from fuzz.simulation.ends import check_all_ended, check_report, check_results
 from fuzz.simulation.generated import Generated
 from fuzz.simulation.kept import Kept
 from fuzz.simulation.network import OK, PREFIX, Request
@@ -34,8 +35,8 @@ from fuzz.simulation.reading import (
     answered_in,
     code_of,
     identity_of,
-    json_lines,
     key_of,
+    lines_in,
     rollout_of,
 )
 from fuzz.simulation.retired import Retired, check_end
@@ -106,14 +107,14 @@ class Oracle:
 
     def end(self, report, *, told: bool):
         """Of a life, dead or `told` to stop or not: the disk is as the next one finds it."""
-        lines = self._lines("out.jsonl")
+        lines, failures = self._lines("out.jsonl"), self._lines("out_failures.jsonl")
         self.generated.end(calm=not self.life.is_disturbed)
         ask_all(
             [
                 self._tell_broken,
-                lambda: self._check_results(lines),
+                lambda: check_results(lines),
                 lambda: self.promised.end(report),
-                lambda: self._check_sum(report, lines),
+                lambda: check_report(report, self.life.limit or self.rows, lines, failures),
                 lambda: self.retired.ends(self.life, self.servers.participants, told=told or not report),
                 lambda: self.kept.end(may_be_unpruned=report is None or told),
                 self.sends.check,
@@ -124,7 +125,7 @@ class Oracle:
         self.counts[f"life ended {'dead' if report is None else report.ending}"] += 1
         for send in itertools.chain(*self.sends.of.values()):
             self.counts[code_of(send.request)] += 1
-        self.counts["failed"] = len(self._lines("out_failures.jsonl"))
+        self.counts["failed"] = len(failures)
 
     def loses_power(self):
         """The machine."""
@@ -135,25 +136,10 @@ class Oracle:
         broken, self.broken = self.broken, []
         raise_all(broken)
 
-    def _check_results(self, lines):
-        keys = [key_of(line) for line in lines]
-        holds(1, len(keys) == len(set(keys)), f"a row succeeded twice: {sorted(keys)}")
-
-    def _check_sum(self, report, lines):
-        if report is None:
-            return
-        rows = self.life.limit or self.rows
-        told = (report.expected, report.succeeded, report.succeeded + report.failed + report.left)
-        there = (rows, sum(key_of(line)[0] < rows for line in lines), rows)
-        holds(15, told == there, f"expected, finished, and the sum are {there}, the report says {told}")
-
     def finish(self, report):
         """After the life that nobody disturbed."""
         holds(15, report is not None, "a life that nobody disturbed has no report")
-        succeeded = {key_of(line) for line in self._lines("out.jsonl")}
-        failed = {key_of(line): line for line in self._lines("out_failures.jsonl")}
-        missing = {(number, 0) for number in range(self.rows)} - succeeded
-        holds(1, not missing, f"rows without a result: {[(key, failed.get(key)) for key in sorted(missing)]}")
+        check_all_ended(self.rows, self._lines("out.jsonl"), self._lines("out_failures.jsonl"))
         for name, probe in self.servers.participants.items():
             check_end(name, probe, self._sent_now if self._has_greeted else None)
 
@@ -209,13 +195,13 @@ class Oracle:
 
     def asks(self, request: Request):
         """It sets out; it may never arrive."""
-        self.starts.look(self.servers.participants.get("environment"))
+        self.starts.look(self.servers.environment)
         if request.path == "/run":
             rollout_id, _ = identity_of(request.call)
             self.installs.goes_on(rollout_id)
 
     def arrives(self, request: Request):
-        self.starts.look(self.servers.participants.get("environment"))
+        self.starts.look(self.servers.environment)
         self.counts[request.door] += 1
         if request.host == "inference":
             self.played.generated.add(request.header(b"x-call-id"))
@@ -244,11 +230,11 @@ class Oracle:
 
     def answers(self, request: Request, *, heard: bool):
         """An answer is on its way back."""
-        self.starts.look(self.servers.participants.get("environment"))
+        self.starts.look(self.servers.environment)
         if heard and request.host == "policy-model" and request.door == "peer":
             self._call_answers(request)
         if request.path == "/run":
-            self.retired.replies(request, self.servers.participants["environment"], heard=heard)
+            self.retired.replies(request, self.servers.environment, heard=heard)
             if heard and request.status == OK:
                 self.promised.answers(*identity_of(request.call))
             late = request.overtaken and code_of(request) is None
@@ -306,5 +292,4 @@ class Oracle:
         return answered_in([*self._lines("out.jsonl"), *self._lines("out_failures.jsonl")])
 
     def _lines(self, name):
-        path = self.folder / name
-        return json_lines(path.read_bytes()) if path.exists() else []
+        return lines_in(self.folder / name)
