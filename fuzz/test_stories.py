@@ -196,10 +196,11 @@ def test_a_row_that_gets_its_place_in_the_moment_of_a_checkpoint_is_not_sent_in_
 
 
 @pytest.mark.parametrize("of", ["ms", "answers", "controls"])
-def test_a_second_collector_is_refused_while_one_is_at_work(of):
+def test_a_second_collector_is_refused_while_one_is_at_work_also_with_its_own_output(of):
     for at in (5, 9) if of == "answers" else (12, 400) if of == "ms" else (10, 20):
-        life = Life(signals=(Signal(Moment(at, of), "RIVAL"),))
-        assert struck(lives_of(life, tokens_per_s=2.0, latency_ms=20, control_ms=5), "RIVAL")
+        for dice in (1, 2):
+            life = Life(signals=(Signal(Moment(at, of), "RIVAL"),))
+            assert struck(lives_of(life, tokens_per_s=2.0, latency_ms=20, control_ms=5, dice=dice), "RIVAL")
 
 
 def test_a_signal_that_comes_while_the_program_starts_or_ends_kills_it_not():
@@ -237,7 +238,7 @@ def test_a_restored_row_that_meets_a_closed_server_waits_at_its_boundary_and_is_
 @pytest.mark.parametrize("server", ["agent", "policy_model", "counter"])
 def test_a_restored_row_that_meets_a_closed_server_goes_on_no_more_where_a_part_of_it_is_gone(server):
     """It is on its way when a checkpoint asks everybody, and hears of its refusal after that."""
-    ways = {"tokens_per_s": 2.0, "latency_ms": 200, "control_ms": 50, "dice": 8}
+    ways = {"tokens_per_s": 2.0, "latency_ms": 200, "control_ms": 50, "dice": 1}
     opened = Moment(words_of("resume", STOPPED, Life(), **ways)[3], "controls")
     life = Life(signals=(Signal(opened, "USR1"),), falls=(Fall(opened, server),))
     lived = lives_of(STOPPED, life, **ways)

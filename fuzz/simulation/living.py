@@ -18,13 +18,14 @@ from fuzz.simulation.calls import Calls
 from fuzz.simulation.files import OWNER, fails_with, name_of
 from fuzz.simulation.network import Request
 from fuzz.simulation.processes import inline
+from fuzz.simulation.rival import contend
 from fuzz.simulation.sockets import open_to
 from fuzz.simulation.story import Death, Fall, Life, Moment, Of
 from fuzz.simulation.world import GRACE_S, World
 from triocollect.checkpoint.signals import hear
 from triocollect.collector.run import run
 from triocollect.collector.setup import Setup
-from triocollect.errors import LockedError, StoppedError, TriocollectError, reason_of
+from triocollect.errors import StoppedError, TriocollectError, reason_of
 from triocollect.events import CheckpointEnded, CheckpointStarted, Event, Note, RowFailed, RowRetried, RowSent
 from triocollect.report.run_report import Report
 from triocollect.transport import Client
@@ -34,13 +35,7 @@ LONGEST_S = 6 * 3600.0  # a life that lasts longer hangs
 LEAP_S = 600.0
 STOPS_S = 0.5  # is more than it takes to obey
 BLOCKS = 3  # times until then
-RIVAL_S = 1.0  # is more than it takes to be refused
 NUMBERS = {"USR1": signal.SIGUSR1, "TERM": signal.SIGTERM, "INT": signal.SIGINT}
-
-
-async def _nowhere(*_: object) -> str:
-    await trio.sleep_forever()
-    raise AssertionError
 
 
 class Living:
@@ -171,7 +166,7 @@ class Living:
             return
         self.strikes(what, where)
         if asks:
-            self._happening.start_soon(self._ask if what == "ASK" else self._rival)
+            self._happening.start_soon(*((self._ask,) if what == "ASK" else (contend, self)))
             return
         if what != "USR1" and self.told_at is None:
             self.told_at = trio.current_time()
@@ -184,27 +179,6 @@ class Living:
         taken = await self.inbox.ask()
         if not self.dead:
             self.oracle.kept.asker_hears(taken.outcome)
-
-    async def _rival(self) -> None:
-        """The same command once more."""
-        transport = Client(connect=self.connect)
-        setup = Setup(
-            config=self.world.config(self.life),
-            transport=transport,
-            listener=lambda _event: None,
-            blocking=self._blocking,
-            deployment=_nowhere,
-            control=Calls(self.world.network, lambda: self.dead),
-        )
-        try:
-            with trio.move_on_after(RIVAL_S):
-                await run(setup)
-            self.oracle.holds(2, self.dead, "another collector is at work beside this one")
-        except* LockedError:
-            pass
-        finally:
-            with trio.CancelScope(shield=True):
-                await transport.aclose()
 
     def _leap(self, where: str) -> None:
         self.strikes("the machine slept", where)
@@ -230,7 +204,7 @@ class Living:
             config=self.world.config(self.life),
             transport=transport,
             listener=self.listen,
-            blocking=self._blocking,
+            blocking=self.blocking,
             orders=self._meet,
             deployment=self.servers.bring_up,
             control=Calls(self.world.network, lambda: self.dead),
@@ -271,7 +245,8 @@ class Living:
             raise fault
         self.oracle.notes.append(str(fault))
 
-    async def _blocking(self, work):
+    async def blocking(self, work):
+        """What the collector has done by threads."""
         """What is continued was decided before the work that writes it was handed over."""
         landed = self.oracle.cuts.landed
         if self.life.slow_ms:

@@ -53,7 +53,8 @@ class Moment(msgspec.Struct, frozen=True, array_like=True):
 class Signal(msgspec.Struct, frozen=True, array_like=True):
     """Somebody asks for something; ASK is a program that calls the library.
 
-    RIVAL is the same command once more, which has to be refused while the first is at work.
+    RIVAL is the same command once more, or one with another output and the same checkpoints, which has to
+    be refused while the first is at work.
     """
 
     when: Moment
