@@ -15,10 +15,12 @@ from tests.reading.golden import same_as_golden
 from tests.reading.runs import publish, snapshot
 from triocollect.__main__ import main
 from triocollect.checkpoint.store import Store
+from triocollect.collector.identity import input_digest
 from triocollect.protocol.files import RunFile
 from triocollect.protocol.ids import EpisodeId
 from triocollect.reading.places import places
 from triocollect.reading.run_status import run_status_of
+from triocollect.rows.numbers import TaskNumbers
 
 WRITTEN = "when last written down"
 NOW = datetime(2026, 1, 2, 3, 5, tzinfo=UTC)
@@ -142,6 +144,30 @@ def test_servers_that_are_not_the_runs_own_have_to_be_started_anew(folder, capsy
     (folder / "out_run.json").write_bytes(msgspec.json.encode(replaced))
     assert main(["status", "."]) == 0
     assert ("continued on servers that were started anew" in capsys.readouterr().out) is told
+
+
+def test_an_input_that_holds_other_rows_now_is_told_before_the_same_command_is_refused(folder, capsys):
+    (folder / "in.jsonl").write_text('{"n":1}\n{"n":2}\n')
+    numbers = TaskNumbers(gym=False)
+    for line in (b'{"n":1}\n', b'{"n":2}\n'):
+        numbers.digest(line)
+    run_file = msgspec.json.decode((folder / "out_run.json").read_bytes(), type=RunFile)
+    replaced = msgspec.structs.replace(
+        run_file,
+        created="2026-01-02T03:00:00+00:00",
+        fields={"input": input_digest(numbers.of_all, gym=False)},
+        values={"input": str(folder / "in.jsonl")},
+    )
+    (folder / "out_run.json").write_bytes(msgspec.json.encode(replaced))
+    words = f"its input {folder / 'in.jsonl'} holds other rows than when the run began"
+    assert main(["status", "."]) == 0
+    assert words not in capsys.readouterr().out
+    (folder / "in.jsonl").write_text('{"n":1}\n{"n":3}\n')
+    assert main(["status", "."]) == 0
+    assert words in capsys.readouterr().out
+    (folder / "in.jsonl").unlink()
+    assert main(["status", "."]) == 0
+    assert words not in capsys.readouterr().out
 
 
 def test_a_checkpoint_directory_far_away_is_found_where_the_run_had_it(folder, tmp_path_factory, capsys):

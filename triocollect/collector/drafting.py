@@ -34,6 +34,11 @@ def draft_of(config: Config, routing: Routing | None, destination: Path) -> tupl
     )
 
 
+def source_of(config: Config) -> Path:
+    """Where the input is, absolute."""
+    return locate(config.input.path).absolute()
+
+
 def go_on(
     config: Config, files: Files, draft: Draft, rows: Materialized, warn: Callable[[str], None]
 ) -> RunFile:
@@ -51,7 +56,7 @@ def go_on(
     if earlier is None:
         draft.flush()
         return adopt(files.materialized, draft.draft_path, rows, fields, accepted)
-    return agree(earlier, rows, fields, accepted, values_of(config))
+    return agree(earlier, rows, fields, accepted, values_of(config, source_of(config)))
 
 
 def digests_of(config: Config, rows: Materialized) -> dict[str, str]:

@@ -5,6 +5,7 @@ Host names, credentials, concurrency and timeouts cannot change what a row is, s
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -12,7 +13,8 @@ import msgspec
 from triocollect.config.settings import Config
 from triocollect.protocol.files import RunFile
 
-_SHOWN: Final = 200  # characters: a path is told whole as a rule
+GYM_NUMBERING: Final = " (gym_task_numbering)"
+_SHOWN: Final = 200  # characters
 
 
 def field_digests(
@@ -25,7 +27,7 @@ def field_digests(
     """
     rows, routing = config.input, config.routing
     return {
-        "input": _digest(input_sha256, rows.gym_task_numbering),
+        "input": input_digest(input_sha256, gym=rows.gym_task_numbering),
         "limit": _digest(rows.limit or 0),
         "num_repeats": _digest(_plain(rows.num_repeats), rows.num_repeats_add_seed),
         "agent": _digest(_plain(rows.agent_map), {k: list(v) for k, v in sorted(rows.fan_out.items())}),
@@ -41,11 +43,19 @@ def field_digests(
     }
 
 
-def values_of(config: Config) -> dict[str, str]:
-    """The same settings in words, each on a line: what a file holds is not among them, where it is, is."""
+def input_digest(sha256: str, *, gym: bool) -> str:
+    """That of the input, by what `TaskNumbers.of_all` says of its lines."""
+    return _digest(sha256, gym)
+
+
+def values_of(config: Config, source: Path) -> dict[str, str]:
+    """The same settings in words, each on a line: what a file holds is not among them, where it is, is.
+
+    `source`: the input, absolute.
+    """
     rows, routing = config.input, config.routing
     return {
-        "input": _shown(str(rows.path), rows.gym_task_numbering and "gym_task_numbering"),
+        "input": f"{source}{GYM_NUMBERING if rows.gym_task_numbering else ''}",
         "limit": _shown(rows.limit),
         "num_repeats": _shown(rows.num_repeats, rows.num_repeats_add_seed and "num_repeats_add_seed"),
         "agent": _shown(rows.agent_map, {name: list(agents) for name, agents in rows.fan_out.items()}),

@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from triocollect.checkpoint.store import Store
 from triocollect.collector.afresh import keep_attempts
 from triocollect.collector.agreement import first_run_file, sha256_of
-from triocollect.collector.drafting import digests_of, draft_of, go_on
+from triocollect.collector.drafting import digests_of, draft_of, go_on, source_of
 from triocollect.collector.earlier import Files, continues, forget, read_run_file
 from triocollect.collector.identity import values_of
 from triocollect.collector.last_directory import owned
@@ -118,7 +118,7 @@ def set_out(
         else:
             run_file = first_run_file(rows, digests_of(config, rows))
             _begin_afresh(start, own, run_file)
-        run_file = msgspec.structs.replace(run_file, values=values_of(config))
+        run_file = msgspec.structs.replace(run_file, values=values_of(config, source_of(config)))
         earlier = read_run_file(files.run)[0] if start.resumed else None
         directory = owned(
             earlier,

@@ -12,6 +12,7 @@ from triocollect.collector.earlier import read_run_file
 from triocollect.collector.last_directory import id_of
 from triocollect.errors import DamageError, StorageError
 from triocollect.protocol.manifests import CheckpointOutcome
+from triocollect.reading.changed import changed_input
 from triocollect.reading.collector import Collector, collector_of
 from triocollect.reading.places import Place
 from triocollect.reading.restart import Restart, restart_of
@@ -99,6 +100,8 @@ def _run(place: Place) -> RunStatus:
             was = "near it" if run_file is None else run_file.checkpoint_dir or "near it"
             notes.append(f"its checkpoint directory is not {was}; --checkpoint-dir names it")
         own = run_file is None or run_file.own_servers is not False
+        if run_file is not None and (changed := changed_input(run_file)) is not None:
+            notes.append(changed)
     directory = None if place.directory is None else _directory(place)
     if directory is not None and directory.restart.continues and not own:
         notes.append(
