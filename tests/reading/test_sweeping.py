@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.reading.golden import same_as_golden
-from tests.reading.runs import publish, snapshot
+from tests.reading.runs import lines, publish, result, snapshot
 from triocollect.__main__ import main
 from triocollect.checkpoint.ladder import find_checkpoint
 from triocollect.checkpoint.store import Store
@@ -144,6 +144,21 @@ def test_a_directory_without_a_lock_file_gets_none(ckpt):
     assert gc("ckpt") == 0
     assert not (ckpt / "collector.lock").exists()
     assert not (ckpt / "ckpt-000007").exists()
+
+
+def test_of_a_run_whose_rows_have_all_ended_it_is_said_that_the_directory_may_go(folder, capsys):
+    assert gc(".") == 0
+    assert "may be removed" not in capsys.readouterr().out
+    with (folder / "out.jsonl").open("ab") as file:
+        file.write(lines(*map(result, range(3, 6))))
+    before = snapshot(folder)
+    assert gc(".") == 0
+    told = "note: every row of out.jsonl has ended: it needs nothing of ckpt, which may be removed as a whole"
+    assert told in capsys.readouterr().out
+    assert snapshot(folder) == before
+    publish(Store(folder / "ckpt"), EpisodeId("3-0", 5), output="another")
+    assert gc(".") == 0
+    assert "may be removed" not in capsys.readouterr().out
 
 
 def test_a_run_without_checkpoints_has_its_drafts_swept(folder, capsys):

@@ -2,14 +2,14 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 import trio
 
 from triocollect.checkpoint.directory import PID
-from triocollect.checkpoint.names import MODE
+from triocollect.checkpoint.names import MODE, checkpoint_folders
 from triocollect.checkpoint.rubbish import Rubbish, rubbish_in
 from triocollect.checkpoint.store import Store
 from triocollect.durable import remove
@@ -17,8 +17,11 @@ from triocollect.errors import DamageError, LockedError, RefusedError, StorageEr
 from triocollect.locking import Lockable, holder_of
 from triocollect.protocol.manifests import LOCK
 from triocollect.reading.collector import collector_of
-from triocollect.reading.places import Place
+from triocollect.reading.places import Place, outputs_of
+from triocollect.reading.restart import restart_of
+from triocollect.reading.run_status import owns
 from triocollect.report.machine import as_json
+from triocollect.report.status import status
 from triocollect.report.wording import several
 from triocollect.rows.names import aggregate_path, materialized_path, run_path
 
@@ -77,6 +80,7 @@ def sweep(found: Sequence[Place], *, dry_run: bool) -> Swept:
                 locks.enter_context(_locked(output, f"{output} is being written by", dry_run=dry_run))
         swept = [_sweep_directory(directory, dry_run=dry_run) for directory in directories]
         swept += [_sweep_drafts(output, dry_run=dry_run) for output in outputs]
+        swept += [Swept(dry_run=dry_run, notes=_of_finished(place, outputs)) for place in found]
     return Swept(
         dry_run=dry_run,
         removed=tuple(one for each in swept for one in each.removed),
@@ -99,6 +103,19 @@ def _sweep_directory(root: Path, *, dry_run: bool) -> Swept:
         notes=_notes(rubbish),
         troubles=troubles,
     )
+
+
+def _of_finished(place: Place, outputs: Collection[Path]) -> tuple[str, ...]:
+    """That nobody needs a directory any more whose only output has all its rows."""
+    output, root = place.output, place.directory
+    if output is None or root is None or len(outputs_of(root)) > 1 or len(outputs) > 1:
+        return ()
+    if not checkpoint_folders(root) or status(output).outputs[0].left != 0:
+        return ()
+    restart = restart_of(output, root, owns=owns(place))
+    if not restart.known or restart.continues or restart.restarts or restart.of_others:
+        return ()
+    return (f"every row of {output} has ended: it needs nothing of {root}, which may be removed as a whole",)
 
 
 def _notes(rubbish: Rubbish) -> tuple[str, ...]:
