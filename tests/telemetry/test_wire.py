@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -186,14 +187,14 @@ def require_whose(log):
 
 
 def test_metrics_are_scraped_while_a_run_goes_on(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_ports(6)  # the collector's and one of each server
     nowhere = {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none"}
     where = ("--prometheus", f"127.0.0.1:{port}")
     run = Run(tmp_path, "http://127.0.0.1:9", *where, tokens_per_s=0.1, **nowhere)
     try:
-        assert until(lambda: "triocollect_rows_in_flight 3.0" in scraped(port), PATIENCE_S)
+        flying = "triocollect_rows_in_flight 3.0"
+        assert until(lambda: run.process.poll() is not None or flying in scraped(port), PATIENCE_S)
+        assert run.process.poll() is None, run.ended()
         assert "triocollect_rows_sent_total 3.0" in scraped(port)
         assert "triocollect_rows_queued 0.0" in scraped(port)
         assert "triocollect_leases_expired_total 0.0" in scraped(port + 1), (
@@ -202,6 +203,16 @@ def test_metrics_are_scraped_while_a_run_goes_on(tmp_path):
     finally:
         run.process.kill()
         run.process.communicate()
+
+
+def free_ports(count):
+    """The first of so many in a row, outside of those that the kernel gives to whoever asks for any."""
+    while True:
+        first = random.randrange(20_000, 32_000)
+        with ExitStack() as taken, suppress(OSError):
+            for port in range(first, first + count):
+                taken.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return first
 
 
 def scraped(port):

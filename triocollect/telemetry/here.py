@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from attrs import frozen
 
 from triocollect.telemetry.logs import JsonLog
-from triocollect.telemetry.made import Attributes, SpanKind, Stand
+from triocollect.telemetry.made import Attributes, SpanKind, Stand, stand_of
 
 
 class Serving(Protocol):
@@ -35,10 +35,6 @@ class Spans(Protocol):
         self, name: str, headers: Mapping[str, str], attributes: Attributes
     ) -> AbstractContextManager[Serving]:
         """The body is what a server does for a request with these headers."""
-        ...
-
-    def carried(self) -> Mapping[str, str]:
-        """The headers that tell another server of the span around this."""
         ...
 
 
@@ -116,9 +112,19 @@ def served(name: str, headers: Mapping[str, str], attributes: Attributes) -> Abs
 
 
 def carried() -> Mapping[str, str]:
-    """The headers that tell another server of the span around this: none where nobody records."""
-    spans = _recording.get().spans
-    return _NO_HEADERS if spans is None else spans.carried()
+    """The headers that tell another server of the span around this, be it ours or our caller's."""
+    at = stand.get()
+    return _NO_HEADERS if at is None else at.headers
+
+
+@contextmanager
+def on_behalf(headers: Mapping[str, str]) -> Iterator[None]:
+    """The body is work of who sent these headers, of which nobody tells here."""
+    token = stand.set(stand_of(headers))
+    try:
+        yield
+    finally:
+        stand.reset(token)
 
 
 def count(name: str, by: float = 1, **attributes: str) -> None:

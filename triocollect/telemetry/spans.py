@@ -16,8 +16,6 @@ Give: TypeAlias = Callable[[Iterable[Span]], None]  # they are made when they ar
 Wanted: TypeAlias = Callable[[bytes], bool]  # whether a trace that begins here is kept
 Now: TypeAlias = Callable[[], int]
 
-_NO_HEADERS: Final[Mapping[str, str]] = {}
-
 
 class Tracing:
     """See `here.Spans`. `give` gets every span that is kept, when it has ended."""
@@ -55,11 +53,6 @@ class Tracing:
     ) -> AbstractContextManager[here.Serving]:
         """A child of the caller's span, where the headers name one."""
         return self._below(stand_of(headers), name, "server", attributes)
-
-    def carried(self) -> Mapping[str, str]:
-        """The headers that name the span around this, if there is one."""
-        at = stand.get()
-        return _NO_HEADERS if at is None else at.headers
 
     def end(self, span: Span, fault: BaseException | None) -> None:
         """A span that had begun is over; being cancelled is no fault."""

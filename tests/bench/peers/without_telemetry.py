@@ -10,8 +10,10 @@ from typing import Final
 
 from tests.bench.harness import BenchError
 
-ROOM: Final = "triocollect.telemetry"
-HOOKS: Final = frozenset({"begin_run", "bind", "bind_episode", "carried", "count", "during", "span"})
+HOOKS: Final = {
+    "triocollect.telemetry": ("begin_run", "bind", "bind_episode", "carried", "count", "during", "span"),
+    "triocollect.servers.observed": ("observe",),
+}
 
 
 def copy_package(package: Path, folder: Path, *, hooks: bool) -> None:
@@ -30,9 +32,9 @@ def without_hooks(source: str) -> str:
     names = {
         alias.asname or alias.name
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module == ROOM
+        if isinstance(node, ast.ImportFrom)
         for alias in node.names
-        if alias.name in HOOKS
+        if alias.name in HOOKS.get(node.module or "", ())
     }
     if not names:
         return source
@@ -51,7 +53,7 @@ class _Stripper(ast.NodeTransformer):
         return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self._names
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
-        if node.module != ROOM:
+        if node.module not in HOOKS:
             return node
         node.names = [alias for alias in node.names if (alias.asname or alias.name) not in self._names]
         return node if node.names else None
