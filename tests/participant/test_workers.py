@@ -73,6 +73,31 @@ async def test_prepare_waits_for_the_last_of_all_workers(tmp_path):
         assert (await caller.ok("prepare", 1))["phase"] == "prepared"
 
 
+async def test_work_that_leaves_piece_by_piece_is_not_looked_through_anew_for_each(tmp_path, autojump_clock):
+    async with crowd(tmp_path, 1) as caller, anyio.create_task_group() as tasks:
+        counts, under_way = caller.workers[1].counts, []
+        for number in range(40):
+            counts.slow = anyio.Event()
+            under_way.append(counts.slow)
+            tasks.start_soon(caller.add, EpisodeId(f"{number}-1"))
+            await anyio.wait_all_tasks_blocked()
+        report = counts.report
+
+        def slow_report():
+            autojump_clock.jump(1.0)
+            return report()
+
+        counts.report = slow_report
+        told = await caller.ok("prepare", 1, budget_ms=100)
+        assert told["phase"] == "preparing"
+        counts.heard.clear()
+        for one in under_way:
+            one.set()
+            await anyio.sleep(0.1)
+        assert (await caller.ok("prepare", 1, budget_ms=10_000))["phase"] == "prepared"
+        assert counts.heard.count("report") < 10
+
+
 async def test_a_worker_that_is_not_there_is_a_blocker_by_name(tmp_path, autojump_clock):
     async with crowd(tmp_path, 2, in_thread=inline, joined=False) as caller:
         await caller.start(1)

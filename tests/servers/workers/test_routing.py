@@ -29,12 +29,14 @@ class Echo:
     """An application that says who it is, and all that it got."""
 
     def __init__(self, number):
-        self.number, self.waits = number, False
+        self.number, self.waits, self.fails = number, False, False
         self.heard, self.hung_up = trio.Event(), trio.Event()
 
     async def __call__(self, scope, receive, send):
         message = await receive()
         self.heard.set()
+        if self.fails:
+            raise RuntimeError("no luck")
         if self.waits:
             assert (await receive())["type"] == "http.disconnect"
             self.hung_up.set()
@@ -172,6 +174,18 @@ async def test_a_worker_that_is_gone_in_the_middle_has_not_replied():
         assert replies[0].json()["error"]["detail"] == "worker 2 ended before it had answered"
 
 
+async def test_an_application_that_fails_is_alive_and_says_so_to_whoever_asked():
+    async with a_row() as row:
+        episode = next(one for one in EPISODES if owner_of(one.rollout_id, 2) == 2)
+        async with row.client(1) as client:
+            row.apps[2].fails = True
+            failed = await client.post("/v1/x", headers=identity_headers(episode))
+            row.apps[2].fails = False
+            again = await client.post("/v1/x", headers=identity_headers(episode))
+        assert (failed.status_code, failed.text) == (500, "Internal Server Error")
+        assert again.status_code == 207
+
+
 async def test_who_asks_while_a_worker_is_started_again_waits_and_hears_what_was_lost():
     async with a_row() as row:
         first, second = [one for one in EPISODES if owner_of(one.rollout_id, 2) == 2][:2]
@@ -217,6 +231,18 @@ def test_where_temporary_files_have_long_names_the_sockets_are_elsewhere(tmp_pat
         listen_in(folder, 1234).close()
         assert Path(folder).stat().st_mode & 0o777 == 0o700
     assert not Path(folder).exists()
+
+
+def test_what_goes_wrong_among_the_workers_is_not_told_as_a_fault_of_their_folder(short):
+    with pytest.raises(OSError, match="the disk is full"), private_folder():
+        raise OSError("the disk is full")
+
+
+def test_a_folder_in_which_nobody_can_listen_is_said(tmp_path):
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        (Path(folder) / "1").touch()
+        with pytest.raises(DeploymentError, match=f"workers cannot listen at {folder}/1: .*in use"):
+            listen_in(folder, 1)
 
 
 def test_a_folder_whose_name_is_too_long_for_a_socket_is_said(tmp_path):

@@ -1,7 +1,7 @@
 """The hooks that stand for all workers: what the control plane asks is asked of each of them."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, Generic, final
 
@@ -15,7 +15,7 @@ from triocollect.participant.operations import Refuse
 from triocollect.participant.workers import frames
 from triocollect.participant.workers.crew import Crew, named
 from triocollect.participant.workers.link import GONE, Link
-from triocollect.participant.workers.orders import Asked, Slot, well
+from triocollect.participant.workers.orders import MakeOrder, Orders, Slot, well
 from triocollect.participant.workers.owner import owner_of
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import Kind, Mode, PrepareReport, RestoredEpisode
@@ -40,14 +40,13 @@ class Coordinator(Generic[R]):
         self.workers = workers
         self.crew: Final = Crew(workers)
         self._admission: Final = admission
-        self._slots: Final[dict[int, Slot]] = {}
-        self._orders = 0
+        self._orders: Final = Orders()
         self._kept: tuple[str, ...] = ()
         self._changed = anyio.Event()
 
     async def serve(self, worker: int, link: Link) -> None:
         """A worker is there: hear it and tell it what to do, until its link ends."""
-        slot = self._slots[worker] = Slot()
+        slot = self._orders.joined(worker)
         self.crew.joined(worker)
         welcome = frames.Welcome(self._admission.marks.highest(), self.crew.lost_on(worker))
         slot.outbox.put(lambda: frames.encode(welcome))
@@ -59,9 +58,8 @@ class Coordinator(Generic[R]):
                 await self._hear(worker, slot, link)
                 tasks.cancel_scope.cancel()
         finally:
-            del self._slots[worker]
             self.crew.lost(worker)
-            slot.gone()
+            self._orders.lost(worker)
             self._change()
 
     async def keep_lease(self) -> None:
@@ -152,8 +150,7 @@ class Coordinator(Generic[R]):
         """On each worker, in force when `in_force` has returned."""
         finished = tuple(rollout_ids)
         self.crew.forgotten(finished)
-        for worker, slot in self._slots.items():
-            self._ask(slot, worker, lambda number, _: frames.Forget(number=number, rollout_ids=finished))
+        self._orders.give(lambda number, _: frames.Forget(number=number, rollout_ids=finished))
 
     async def clear(self) -> None:
         """On each worker, down to the marks that stand."""
@@ -195,32 +192,21 @@ class Coordinator(Generic[R]):
         lines = (line for one in done for line in one.records)
         return [msgspec.json.decode(line, type=self.record_type) for line in lines]
 
-    async def _all_well(self, order: Callable[[int, int], frames.Order]) -> None:
+    async def _all_well(self, order: MakeOrder) -> None:
         """Give everybody who is there an order. Raises StateError where one could not carry it out."""
         answers = await self._all(order)
         well({worker: done for worker, done in answers.items() if done is not None})
 
-    async def _all(self, order: Callable[[int, int], frames.Order]) -> dict[int, frames.Done | None]:
-        """`order` of (number, worker) to everybody who is there; the answers, None from one that was lost."""
+    async def _all(self, order: MakeOrder) -> dict[int, frames.Done | None]:
+        """An order to everybody who is there; the answers, None from one that was lost."""
         self._tell_how_things_stand()
-        asked = {worker: self._ask(slot, worker, order) for worker, slot in self._slots.items()}
-        for one in asked.values():
-            await one.over.wait()
-        return {worker: one.done for worker, one in asked.items()}
-
-    def _ask(self, slot: Slot, worker: int, order: Callable[[int, int], frames.Order]) -> Asked:
-        self._orders += 1
-        asked = slot.asked[self._orders] = Asked()
-        given = order(self._orders, worker)
-        slot.outbox.put(lambda: frames.encode(given))
-        return asked
+        return await self._orders.answers(order)
 
     def _owner(self, episode: EpisodeId) -> int:
         return owner_of(episode.rollout_id, self.workers)
 
     def _tell_how_things_stand(self) -> None:
-        for slot in self._slots.values():
-            slot.outbox.put(self._stand)
+        self._orders.tell(self._stand)
         self._change()
 
     def _stand(self) -> bytes:

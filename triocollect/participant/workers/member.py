@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeAlias, final
 
 import anyio
-import anyio.lowlevel
 import msgspec
 from anyio.abc import TaskGroup
 
@@ -213,11 +212,14 @@ class Member(Generic[R]):
     # -- what it says ---------------------------------------------------------------------------------------
 
     async def _report_changes(self) -> None:
+        """Each report takes time with all that is at work here, so changes wait for one another as long."""
         while True:
+            began = anyio.current_time()
             if (report := self._now()) != self._latest:
                 self._report(report)
+            took_s = anyio.current_time() - began
             await self._hooks.settle()
-            await anyio.lowlevel.checkpoint()  # a settle that never waits must not starve the rest
+            await anyio.sleep(took_s)  # also 0: a settle that never waits must not starve the rest
 
     def _report(self, report: frames.Report | None = None) -> None:
         self._latest = msgspec.structs.replace(report or self._now(), sequence=self._latest.sequence + 1)

@@ -1,7 +1,7 @@
-"""Orders that were given to one worker, and what came of them."""
+"""Orders that are given to the workers that are there, and what comes of them."""
 
-from collections.abc import Mapping
-from typing import Final, final
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias, final
 
 import anyio
 
@@ -38,6 +38,50 @@ class Slot:
         """Nobody answers any more."""
         for asked in self.asked.values():
             asked.over.set()
+
+
+MakeOrder: TypeAlias = Callable[[int, int], frames.Order]  # of the order's number and the worker's
+
+
+@final
+class Orders:
+    """The workers that are there, and what each is told."""
+
+    def __init__(self) -> None:
+        self._slots: Final[dict[int, Slot]] = {}
+        self._given = 0
+
+    def joined(self, worker: int) -> Slot:
+        """It is there from now on."""
+        slot = self._slots[worker] = Slot()
+        return slot
+
+    def lost(self, worker: int) -> None:
+        """It is not there any more: nobody waits for it."""
+        self._slots.pop(worker).gone()
+
+    def tell(self, frame: Callable[[], bytes]) -> None:
+        """Send a frame to everybody who is there; it is made when it is sent."""
+        for slot in self._slots.values():
+            slot.outbox.put(frame)
+
+    def give(self, order: MakeOrder) -> Mapping[int, Asked]:
+        """Give everybody who is there an order."""
+        return {worker: self._ask(slot, worker, order) for worker, slot in self._slots.items()}
+
+    async def answers(self, order: MakeOrder) -> dict[int, frames.Done | None]:
+        """The same, and what each answers; None from one that was lost."""
+        asked = self.give(order)
+        for one in asked.values():
+            await one.over.wait()
+        return {worker: one.done for worker, one in asked.items()}
+
+    def _ask(self, slot: Slot, worker: int, order: MakeOrder) -> Asked:
+        self._given += 1
+        asked = slot.asked[self._given] = Asked()
+        given = order(self._given, worker)
+        slot.outbox.put(lambda: frames.encode(given))
+        return asked
 
 
 def well(answers: Mapping[int, frames.Done | None]) -> dict[int, frames.Done]:

@@ -35,6 +35,7 @@ class Answered(msgspec.Struct, frozen=True, array_like=True):
     headers: tuple[Header, ...]
 
 
+_FAILED: Final = Answered(500, (("content-type", "text/plain; charset=utf-8"),))
 _encode: Final = msgspec.json.Encoder().encode
 _passed: Final = msgspec.json.Decoder(Passed).decode
 _answered: Final = msgspec.json.Decoder(Answered).decode
@@ -142,6 +143,8 @@ class _Exchange:
             await app(self._scope(), self._receive, self._send)
         except Exception as error:  # noqa: BLE001  # one request's fault must not end the others'
             _log.error("%s: %s", type(error).__name__, error)
+            if not self._sent:  # else whoever asked would take this process for dead
+                await self._answered(_FAILED, b"Internal Server Error")
         return self._sent
 
     def _scope(self) -> Scope:
@@ -177,8 +180,11 @@ class _Exchange:
         if message.get("more_body", False) or self._sent:
             return
         head = Answered(cast("int", self._start["status"]), text_of(self._start.get("headers", ())))
+        await self._answered(head, bytes(self._answer))
+
+    async def _answered(self, head: Answered, body: bytes) -> None:
         try:
-            await self._way.write(_encode(head), bytes(self._answer))
+            await self._way.write(_encode(head), body)
             self._sent = True
         except OSError:
             return  # the caller is gone

@@ -44,20 +44,29 @@ def private_folder() -> Iterator[str]:
     wanted = tempfile.gettempdir()
     where = wanted if len(wanted.encode()) + _LONGEST_NAME <= MOST_PATH else _SHORT
     try:
-        with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=where, ignore_cleanup_errors=True) as folder:
-            yield folder  # of mode 0700
+        made = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=where, ignore_cleanup_errors=True)
     except OSError as error:
         raise DeploymentError(f"no folder for the workers' sockets: {error}") from error
+    with made as folder:
+        yield folder  # of mode 0700
 
 
 def listen_in(folder: str, number: int) -> socket.socket:
-    """A listening socket there; it outlives a worker, so that who comes meanwhile waits for the next one."""
+    """A listening socket there; it outlives a worker, so that who comes meanwhile waits for the next one.
+
+    Raises DeploymentError.
+    """
     path = socket_in(folder, number)
     if len(path.encode()) > MOST_PATH:
         raise DeploymentError(f"{path} is too long a name for a socket: set TMPDIR to a shorter folder")
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(path)
-    listener.listen(BACKLOG)
+    with contextlib.ExitStack() as unless_it_listens:
+        try:
+            listener = unless_it_listens.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(path)
+            listener.listen(BACKLOG)
+        except OSError as error:
+            raise DeploymentError(f"workers cannot listen at {path}: {error}") from error
+        unless_it_listens.pop_all()
     return listener
 
 
