@@ -8,8 +8,8 @@ import pytest
 from triocollect.errors import PeerError
 from triocollect.servers.model.backends.answering import response_of
 from triocollect.servers.model.backends.asking import chat_request
-from triocollect.servers.model.backends.chunks import piece_of
-from triocollect.servers.model.backends.generated import Generated
+from triocollect.servers.model.backends.chunks import Piece, piece_of
+from triocollect.servers.model.backends.generated import Generated, Prefix
 
 LOOK = {
     "type": "function",
@@ -303,3 +303,11 @@ def test_bytes_that_are_none_are_the_backends_fault():
 def test_an_error_in_the_middle_is_told_in_its_own_words(chunk):
     with pytest.raises(PeerError, match="out of memory"):
         piece_of(json.dumps(chunk).encode())
+
+
+def test_the_end_of_an_answer_is_read_without_its_beginning():
+    answer = Generated(Prefix(text="one two", tokens=2))
+    for text in (" thr", "", "ee", " four"):
+        answer.add(Piece(text=text))
+    whole = "one two three four"
+    assert [answer.text_after(chars) for chars in range(20)] == [whole[chars:] for chars in range(20)]

@@ -122,9 +122,9 @@ def may_be_stopping(request: ChatRequest, text: str) -> bool:
     return any(text.endswith(stop[:part]) for stop in stop_strings(request) for part in range(1, len(stop)))
 
 
-def stopped_at(request: ChatRequest, text: str, begins_after: int) -> int | None:
+def stopped_at(request: ChatRequest, text: str) -> int | None:
     """How much of the text is the answer, by the stop string that is complete first; None without one."""
-    places = [(text.find(stop, begins_after), len(stop)) for stop in stop_strings(request)]
+    places = [(text.find(stop), len(stop)) for stop in stop_strings(request)]
     found = [(begins + length, begins) for begins, length in places if begins >= 0]
     if not found:
         return None

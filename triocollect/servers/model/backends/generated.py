@@ -83,6 +83,16 @@ class Generated:
         """All of the text."""
         return "".join(self._texts)
 
+    def text_after(self, chars: int) -> str:
+        """The text but for its first so many characters; costs no more than what is left is long."""
+        left, pieces = self.chars - chars, list[str]()
+        for piece in reversed(self._texts):
+            if left <= 0:
+                break
+            pieces.append(piece[-left:])
+            left -= len(piece)
+        return "".join(reversed(pieces))
+
     @property
     def reasoning(self) -> str:
         """All of the reasoning."""

@@ -103,10 +103,10 @@ async def rest(line: Line, request: ChatRequest, order: Order, answer: Generated
 
     def over() -> bool:
         nonlocal looked
-        ends = stopped_at(request, answer.text, looked)
-        looked = max(0, answer.chars - longest)
+        before, looked = looked, max(0, answer.chars - longest)
+        ends = stopped_at(request, answer.text_after(before))
         if ends is not None:
-            answer.end_at(ends)
+            answer.end_at(before + ends)
         return ends is not None
 
     if over():
