@@ -7,6 +7,7 @@ import pytest
 from tests.conformance import broken_calls, broken_work
 from tests.conformance.participants import TOKEN, whole
 from triocollect.conformance import PROMISES, Terms, examine_in_process
+from triocollect.conformance.findings import Examined
 
 
 @pytest.fixture
@@ -123,3 +124,15 @@ def test_promises_are_numbered_in_the_order_in_which_they_are_tried():
     assert [promise.number for promise in PROMISES] == [*range(1, len(PROMISES) + 1)]
     assert all(number < promise.number for promise in PROMISES for number in promise.builds_on)
     assert TOKEN not in repr(Terms(token=TOKEN))
+
+
+@pytest.mark.parametrize(
+    ("kind", "can_cut", "says"),
+    [("model", True, "it says that it cuts"), ("model", False, "it does not cut"), ("agent", False, None)],
+)
+def test_of_a_model_server_it_is_said_what_becomes_of_calls_in_generation(kind, can_cut, says):
+    examined = Examined(
+        url="http://desk", kind=kind, instance="desk", mode="exported", findings=(), can_cut=can_cut
+    )
+    told = examined.text().splitlines()[-1]
+    assert says in told if says else "cut" not in told

@@ -14,7 +14,9 @@ from tests.servers.cutting import ACTIVATE, TOKEN, Crew
 from tests.servers.wired import Deployment
 from triocollect.capture.staging import STAGING, Staging
 from triocollect.protocol.ids import EpisodeId
-from triocollect.protocol.inference import CUTS, THAW, StagedCut
+from triocollect.protocol.inference import CUTS, THAW, Finished, Inventory, Receipt, StagedCut
+from triocollect.servers.model.filed import FiledCut
+from triocollect.servers.states import digest_of
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 
@@ -317,6 +319,49 @@ async def test_an_answer_that_is_held_is_kept_whole_and_never_generated_again(tm
         (row,) = fresh.rows(EpisodeId("r", 1))
         assert (row.continued_at, row.continued_by) == (8, "held")
     assert json.loads(reply.content) == json.loads(await uninterrupted(tmp_path / "whole"))
+
+
+async def test_an_answer_is_kept_whole_also_where_its_worker_does_not_say_how_long_it_is(tmp_path):
+    said = {"id": "resp_1", "output": [], "usage": {"input_tokens": None, "output_tokens": None}}
+
+    async def about_to_end(request):
+        if request.url.path == "/v1/responses":
+            await trio.sleep(1.0)
+            return httpx.Response(200, json=said)
+        calls = msgspec.json.decode(request.content, type=Inventory).calls
+        return httpx.Response(200, content=msgspec.json.encode(Receipt(calls=tuple(map(Finished, calls)))))
+
+    async with model(tmp_path) as old, trio.open_nursery() as nursery:
+        old.deployment.replaced["inference"] = about_to_end
+        nursery.start_soon(old.ask)
+        await trio.sleep(0.9)
+        await old.committed()
+        written = old.taken
+        nursery.cancel_scope.cancel()
+    async with model(tmp_path, epoch=2) as fresh:
+        await fresh.take_up(written)
+        assert json.loads((await fresh.ask(attempt=1)).content) == said
+        assert await fresh.generated() == 0
+        (row,) = fresh.rows(EpisodeId("r", 1))
+        assert (row.response_id, row.output_tokens, row.continued_by) == ("resp_1", None, "held")
+
+
+@pytest.mark.parametrize("why", ["it answers another request", "its pack is gone"])
+async def test_a_held_answer_goes_to_nobody_else_and_one_that_is_lost_is_told(tmp_path, why, caplog):
+    (tmp_path / "checkpoints").mkdir()
+    digest = digest_of({"input": msgspec.Raw(msgspec.json.encode(WORDS))})
+    asked = "another" if why == "it answers another request" else digest
+    wrong = StagedCut(call_id="c", request=asked, policy="", tokens=1, response=msgspec.Raw(b'"theirs"'))
+    (key,) = staged(tmp_path).stage([wrong])
+    if why == "its pack is gone":
+        (staged(tmp_path).folder / f"{key.partition(':')[0]}.jsonl").unlink()
+    async with model(tmp_path) as fresh:
+        filed = FiledCut(request_sha256=digest, key=key, tokens=1, whole=True)
+        fresh.hooks("policy_model").filed.file({R: filed})
+        reply = await fresh.ask()
+        assert await fresh.generated() == 8
+    assert json.loads(reply.content)["status"] == "completed"
+    assert "is generated again" in caplog.text
 
 
 async def cut_once(root, **params):

@@ -166,6 +166,7 @@ async def test_a_participant_says_what_it_is(name, tmp_path):
     verifiers = {"exact_match", "multiple_choice", "numeric", "instructions", "json_schema"}
     mode = "stateless" if name in verifiers else "exported"
     assert (said["kind"], said["instance"], said["mode"]) == (kinds.get(name, "resources"), name, mode)
+    assert said["can_cut"] == (name == "policy_model")
     assert unknown.status_code == 401
 
 

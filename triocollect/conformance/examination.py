@@ -108,6 +108,7 @@ async def examine(
         walks=wandering.walks,
         calls=wandering.calls,
         left=left,
+        can_cut=met.capabilities.can_cut,
     )
 
 

@@ -14,7 +14,10 @@ _INDENT: Final = " " * 11
 
 
 class Examined(msgspec.Struct, frozen=True, kw_only=True):
-    """One participant. `seed`, `walks` and `calls` of those in any order; `left`: what nobody removed."""
+    """One participant. `seed`, `walks` and `calls` of those in any order; `left`: what nobody removed.
+
+    `can_cut`: what it says of itself.
+    """
 
     url: str
     kind: Kind
@@ -25,6 +28,7 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     walks: int = 0
     calls: int = 0
     left: str = ""
+    can_cut: bool = False
 
     @property
     def broken(self) -> tuple[int, ...]:
@@ -50,6 +54,12 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
         if self.mode == "restart_only":
             lines.append(
                 "its mode is restart_only: a checkpoint has nothing of it, what it served is played anew"
+            )
+        elif self.kind == "model":
+            lines.append(
+                "it says that it cuts: calls in generation go on where a checkpoint found them"
+                if self.can_cut
+                else "it does not cut: calls that a checkpoint finds in generation are generated again"
             )
         return "\n".join([*lines, *filter(None, (self.left,))])
 

@@ -20,6 +20,7 @@ class Participant(Generic[R]):
     """
 
     workers = 1
+    can_cut = False
     mode: Mode = "restart_only"  # what cannot be captured is never taken for captured by an oversight
 
     def __init__(self, kind: Kind, instance: str, admission: Admission, record_type: type[R]) -> None:

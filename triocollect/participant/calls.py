@@ -234,4 +234,5 @@ class Calls(Generic[R]):
             instance=hooks.instance,
             mode=hooks.mode,
             workers=hooks.workers,
+            can_cut=hooks.can_cut,
         )

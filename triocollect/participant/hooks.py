@@ -29,6 +29,7 @@ class Hooks(Protocol[R]):
     mode: Mode
     record_type: type[R]
     workers: int  # how many processes it stands for
+    can_cut: bool  # calls that a checkpoint finds in generation can be kept as far as they have come
 
     def close(self) -> None:
         """From now on nothing new is admitted. Once per prepare or restore; the admission is closed already.

@@ -120,7 +120,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Capabilities(Answer, frozen=True, kw_only=True):
-    """GET capabilities."""
+    """GET capabilities.
+
+    `can_cut`: calls in generation at a checkpoint are kept as far as they have come, where what generates
+    them lets that happen.
+    """
 
     kind: Kind
     instance: str

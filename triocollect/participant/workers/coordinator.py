@@ -38,6 +38,7 @@ class Coordinator(Generic[R]):
         self.mode: Mode = likeness.mode
         self.record_type = likeness.record_type
         self.workers = workers
+        self.can_cut = likeness.can_cut
         self.crew: Final = Crew(workers)
         self._admission: Final = admission
         self._orders: Final = Orders()

@@ -1,5 +1,6 @@
 """The policy model server's routes: a policy call, with or without whose it is."""
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -40,6 +41,8 @@ from triocollect.servers.replies import Gone, attended, json_reply, refusal, ref
 from triocollect.servers.states import digest_of
 from triocollect.servers.taking_part import CheckpointSettings, instance_of, take_part
 from triocollect.servers.threads import IN_THREAD
+
+_log: Final = logging.getLogger("triocollect.servers")
 
 RECORDING: Final = "its answer is being written down"
 SENDING: Final = "its answer is being sent"
@@ -97,6 +100,7 @@ class ModelServer:
             _account(checkpoint, in_thread),
             _staging(settings),
         )
+        self.capture.can_cut = self.capture.staging is not None and (settings.worker_cuts or settings.backend)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One policy call."""
@@ -191,9 +195,11 @@ class ModelServer:
             return None
         try:
             staged = await self._in_thread(partial(staging.fetch, call.cut.key))
-        except DamageError:
+        except DamageError as error:
+            _log.warning("call %s is generated again: %s", call.id, error)
             return None
-        if isinstance(staged.response, msgspec.UnsetType):
+        if staged.request != call.request_sha256 or isinstance(staged.response, msgspec.UnsetType):
+            _log.warning("call %s is generated again: %s answers another one", call.id, call.cut.key)
             return None
         return Answer(bytes(staged.response), staged.tokens, BY_HOLDING)
 

@@ -1,52 +1,28 @@
 """The policy calls of this process and their ledger: what a checkpoint takes of them."""
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, final
 
-import msgspec
-
 from triocollect.capture.ledger import CutBack, Deleted, Delivered, Forgotten, Imported, Ledger, Retired
-from triocollect.capture.rows import LedgerRow
 from triocollect.capture.staging import Staging, packs_of
-from triocollect.errors import DamageError
-from triocollect.participant import Admission, episode_of
+from triocollect.participant import Admission
 from triocollect.participant.hooks import Later
 from triocollect.participant.restoring import Restoring
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Record
 from triocollect.protocol.messages import Mode, PrepareReport
 from triocollect.protocol.refusals import Refusal
-from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.model.account import Account
+from triocollect.servers.model.answers import row_of
 from triocollect.servers.model.calls import Answer, Call, Calls
 from triocollect.servers.model.cuts import Cuts, Source
 from triocollect.servers.model.filed import FiledCut, FiledCuts
-from triocollect.servers.states import give_back, keep
-
-_log: Final = logging.getLogger("triocollect.servers")
+from triocollect.servers.model.kept import one_each, read_back, readable, records_of
 
 PATIENCE: Final = 0.1  # of a prepare's budget, for receipts
 MOST_PATIENCE_S: Final = 3.0
 MOST_FROZEN_S: Final = 3600.0
-
-
-class _Usage(msgspec.Struct, frozen=True):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-
-
-class _Response(msgspec.Struct, frozen=True):
-    id: str | None = None
-    usage: _Usage | None = None
-
-
-class KeptCalls(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The `state` of a record: the delivered calls of an episode, in that order, and one that was cut."""
-
-    rows: tuple[LedgerRow, ...]
-    cut: FiledCut | None = None
 
 
 @final
@@ -112,7 +88,7 @@ class Capture(Restoring[Record, None]):
         """The answer to this call goes out next, or why it must not; its row is on disk."""
         if call.episode is None:
             return None
-        row = _row(call, answer)
+        row = row_of(call, answer)
         if (refused := self.ledger.refusal(call.episode, row)) is None:
             self.account.note(Delivered(call.episode, row))
             await self.account.durable()
@@ -189,31 +165,19 @@ class Capture(Restoring[Record, None]):
     async def _exported(self, scope: frozenset[EpisodeId]) -> Sequence[Record]:
         if self.cuts is not None:
             await self.cuts.settled()
-        cuts = self._cuts_of(scope)
-        self._kept = packs_of(cut.key for cut in cuts.values())
-        kept = {
-            episode: KeptCalls(tuple(self.ledger.rows(episode)), cuts.get(episode))
-            for episode in sorted(scope)
-        }
-        return [
-            Record(rollout_id=name.rollout_id, attempt=name.attempt, kind="model", state=keep(of))
-            for name, of in kept.items()
-            if of.rows or of.cut is not None
+        filed = {name: cut for name in scope if (cut := self.filed.of(name)) is not None}
+        taken = [
+            (call.episode, cut)
+            for call in self.calls.serving.values()
+            if call.episode in scope and (cut := self._cut_of(call)) is not None
         ]
+        cuts = one_each(filed, taken)
+        self._kept = packs_of(cut.key for cut in cuts.values())
+        return records_of(scope, self.ledger, cuts)
 
     def kept(self) -> Sequence[str]:
         """The packs that hold the cuts which were just exported."""
         return self._kept
-
-    def _cuts_of(self, scope: frozenset[EpisodeId]) -> dict[EpisodeId, FiledCut]:
-        """One for each episode: of calls side by side the one that saves most, of the same call the last."""
-        cuts = {name: cut for name in scope if (cut := self.filed.of(name)) is not None}
-        for call in self.calls.serving.values():
-            if call.episode in scope and (cut := self._cut_of(call)) is not None:
-                before = cuts.get(call.episode)
-                if before is None or _same(before, cut) or cut.tokens > before.tokens:
-                    cuts[call.episode] = cut
-        return cuts
 
     def _cut_of(self, call: Call) -> FiledCut | None:
         return None if self.cuts is None else self.cuts.of(call)
@@ -225,57 +189,15 @@ class Capture(Restoring[Record, None]):
 
         Of an episode without a record nothing was delivered: whatever dead executions left of it goes, too.
         """
-        imported = {
-            becomes[name]: give_back(record.state, KeptCalls)
-            for record in records
-            if (name := episode_of(record)) in becomes
-        }
+        imported = read_back(records, becomes)
         cuts = {episode: of.cut for episode, of in imported.items() if of.cut is not None}
-        readable = await self.account.in_thread(partial(self._readable, cuts))
+        found = await self.account.in_thread(partial(readable, self.staging, cuts))
         await self.discard(None)
         later = {episode.rollout_id for episode in becomes.values()}
         self.filed.drop(lambda episode: episode.rollout_id in later)
         for episode in becomes.values():
             self.account.note(Imported(episode, imported[episode].rows if episode in imported else ()))
         await self.account.durable()
-        self.filed.file(readable)
+        self.filed.file(found)
         self.restored = dict.fromkeys(imported)
         return tuple(imported)
-
-    def _readable(self, cuts: Mapping[EpisodeId, FiledCut]) -> dict[EpisodeId, FiledCut]:
-        """Those that can be taken up. A cut only saves work, so one that is lost fails nothing."""
-        if self.staging is None:
-            return {}
-        readable, faults = dict[EpisodeId, FiledCut](), list[str]()
-        for episode, cut in cuts.items():
-            try:
-                self.staging.fetch(cut.key)
-            except DamageError as error:
-                faults.append(str(error))
-            else:
-                readable[episode] = cut
-        if faults:
-            _log.warning("%d calls are generated again, from their start: %s", len(faults), faults[0])
-        return readable
-
-
-def _same(one: FiledCut, other: FiledCut) -> bool:
-    return (one.parent, one.request_sha256) == (other.parent, other.request_sha256)
-
-
-def _row(call: Call, answer: Answer) -> LedgerRow:
-    try:
-        said = msgspec.json.decode(answer.body, type=_Response)
-    except NOT_JSON:
-        said = _Response()  # whatever it is, it was delivered
-    usage = said.usage or _Usage()
-    return LedgerRow(
-        call_id=call.id,
-        parent=call.parent,
-        request_sha256=call.request_sha256,
-        response_id=said.id,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        continued_at=msgspec.UNSET if answer.continued_at is None else answer.continued_at,
-        continued_by=msgspec.UNSET if answer.continued_by is None else answer.continued_by,
-    )

@@ -28,6 +28,7 @@ from triocollect.errors import TriocollectError
 from triocollect.participant.standing import InThread
 from triocollect.protocol.inference import Cut, Finished, NotCut, Outcome, Receipt, StagedCut, accounted
 from triocollect.protocol.values import NOT_JSON
+from triocollect.servers.model.answers import said_in
 from triocollect.servers.model.calls import Answer, Call, Calls
 from triocollect.servers.model.filed import FiledCut
 
@@ -52,14 +53,6 @@ class Source(Protocol):
 
     async def thaw(self, calls: Sequence[Call]) -> None:
         """The checkpoint is over, whatever came of it: what stands still goes on. Raises PeerError."""
-
-
-class _Usage(msgspec.Struct, frozen=True):
-    output_tokens: int = 0
-
-
-class _Response(msgspec.Struct, frozen=True):
-    usage: _Usage | None = None
 
 
 class _Limit(msgspec.Struct, frozen=True):
@@ -215,11 +208,9 @@ def _filed(call: Call, key: str, tokens: int, *, whole: bool) -> FiledCut:
 
 
 def _whole(call: Call, body: bytes) -> StagedCut | None:
-    try:
-        usage = msgspec.json.decode(body, type=_Response).usage
-    except NOT_JSON:
+    if (said := said_in(body)) is None:
         return None  # whatever it is, it is none that could be read back
-    tokens = 0 if usage is None else usage.output_tokens
+    tokens = (said.usage and said.usage.output_tokens) or 0
     return StagedCut(
         call_id=call.id, request=call.request_sha256, policy="", tokens=tokens, response=Raw(body)
     )
