@@ -8,7 +8,7 @@ from fuzz.simulation.story import Death, Fall, Fault, Life, Moment, Signal, Stor
 from triocollect.protocol.ids import EpisodeId
 from triocollect.servers.model.filed import FiledCut, FiledCuts
 
-WELL, SLOWLY, LIES = 5, 3, 4  # dice of stories whose worker cuts so
+WELL, LATER, SLOWLY, LIES = 5, 2, 3, 4  # dice of stories whose worker cuts so
 LONG_S = 40.0  # less than the shortest freeze that nobody ends
 
 
@@ -31,9 +31,11 @@ def test_a_stop_before_an_answer_has_begun_keeps_nothing_and_loses_nothing(at):
     generated_in(stopped(at))
 
 
+@pytest.mark.parametrize("dice", [WELL, LATER])
 @pytest.mark.parametrize("at", range(1650, 2950, 150))
-def test_an_answer_that_a_stop_cuts_anywhere_goes_on_there(at):
-    generated = generated_in(stopped(at))
+def test_an_answer_that_a_stop_cuts_anywhere_goes_on_there(at, dice):
+    """Also where it takes a while until what is kept of it is durable."""
+    generated = generated_in(stopped(at), dice=dice)
     holds(11, generated.cuts == 2, f"{generated.cuts} calls of 2 were kept")
     holds(11, generated.went_on == 2, f"{generated.went_on} calls of 2 went on")
 

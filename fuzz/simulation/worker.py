@@ -1,4 +1,4 @@
-"""An inference worker that cuts well, slowly, or not as it says."""
+"""An inference worker that cuts well, after a while, too slowly, or not as it says."""
 
 import json
 from collections.abc import Callable
@@ -9,10 +9,11 @@ import trio
 from fuzz.simulation.story import Story
 from triocollect.protocol.inference import CUTS
 
-Manner = Literal["well", "slowly", "lies"]
+Manner = Literal["well", "later", "slowly", "lies"]
 
+LATER_S: Final = 0.7  # longer than a prepare of all takes, and shorter than a model server waits
 SLOW_S: Final = 8.0  # longer than a model server waits, and shorter than a row takes
-_MANNERS: Final[tuple[Manner, ...]] = ("well", "well", "well", "slowly", "lies")
+_MANNERS: Final[tuple[Manner, ...]] = ("well", "well", "later", "slowly", "lies")
 _LIES: Final[tuple[Callable[[dict], list[dict]], ...]] = (
     lambda one: [one, one],
     lambda one: [],
@@ -40,6 +41,8 @@ class Cutting:
     async def __call__(self, scope, receive, send):
         if scope.get("path") != f"/v1{CUTS}" or self._manner == "well":
             await self._app(scope, receive, send)
+        elif self._manner == "later":
+            await self._app(scope, receive, _late(send))
         elif self._manner == "slowly":
             await trio.sleep(SLOW_S)
             await self._app(scope, receive, send)
@@ -63,3 +66,14 @@ class Cutting:
             told += _LIES[self._lies % len(_LIES)](one)
             self._lies += 1
         return json.dumps({"calls": told}).encode()
+
+
+def _late(send):
+    """What is staged takes time to be durable."""
+
+    async def later(message):
+        if message["type"] == "http.response.start":
+            await trio.sleep(LATER_S)
+        await send(message)
+
+    return later
