@@ -274,3 +274,11 @@ def test_a_run_that_is_told_to_stop_sends_nothing_any_more_also_while_it_restore
     for nth in words_of("restore", STOPPED, Life(), **SLOW_CONTROL)[:6:2]:
         told = Life(signals=(Signal(Moment(nth, "controls"), "TERM"),))
         assert struck(lives_of(STOPPED, told, **SLOW_CONTROL), "TERM")
+
+
+@pytest.mark.parametrize("how", ["fails", "unwritten"])
+def test_a_failure_is_counted_where_a_rollout_was_answered_with_it_and_not_where_it_was_meant_to_be(how):
+    failing = Life(faults=(Fault("run", 1, how),))
+    dead = Life(faults=failing.faults, death=Death(Moment(2, "answers")))
+    assert struck(lives_of(failing), how)
+    assert not struck(lives_of(dead), how)

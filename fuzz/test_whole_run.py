@@ -1,12 +1,13 @@
 """Whatever happens to a run and its machine, every row ends with one result, played once from end to end."""
 
 import math
+from collections import Counter
 
 import pytest
 
 from fuzz.commands import Options
 from fuzz.invariants import holds
-from fuzz.simulation.explore import explored, told
+from fuzz.simulation.explore import explored, said_at_the_end, told
 from fuzz.simulation.story import (
     SERVERS,
     Death,
@@ -40,6 +41,17 @@ def test_every_row_ends_with_one_result_whatever_happens(seed, until):
     assert account.explored >= 30
     assert sum(kind.injected for kind in account.kinds.values()) >= 130
     assert len(account.kinds) >= 18
+
+
+def test_of_stories_that_show_the_same_violation_the_first_is_told_and_all_are_counted():
+    tally, seen = Tally("sim", 1), Counter[str]()
+    with said_at_the_end(tally, seen):
+        for name, many in (("invariant 1", 3), ("invariant 2", 1)):
+            tally.violation(f"{name} is broken", "a story")
+            seen[name] = many
+    first, second = tally.violations
+    assert first.endswith("and 2 more stories showed the same")
+    assert "more stories" not in second
 
 
 def test_a_stop_a_checkpoint_a_death_and_a_full_stop():

@@ -18,9 +18,9 @@ from fuzz.disk.calls import Watcher, watched
 from fuzz.disk.results import results_in
 from fuzz.disk.storage import ACKNOWLEDGED, Recorder
 from fuzz.simulation.living import Living
-from fuzz.simulation.network import PREFIX, Request
 from fuzz.simulation.oracle import Oracle
 from fuzz.simulation.reading import identity_of
+from fuzz.simulation.request import PREFIX, Request
 from fuzz.simulation.story import UNDISTURBED, Death, Fault, Life, Moment, Signal, Story
 from fuzz.simulation.world import World
 from triocollect.collector.sinks import ACK_VARIABLE

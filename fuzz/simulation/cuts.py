@@ -6,8 +6,8 @@ from pathlib import Path
 from attrs import define, field
 
 from fuzz.boundaries import read_checkpoint
-from fuzz.simulation.network import Request
 from fuzz.simulation.reading import latest_collection, records_in
+from fuzz.simulation.request import Request
 
 Episode = tuple[str, int]
 Holds = Callable[[int, object, str], None]

@@ -47,7 +47,7 @@ def explored(options: Options, tally: Tally, stories: float = math.inf, until: i
     dice, deadline = random.Random(options.seed), time.monotonic() + options.seconds
     seen, nth = Counter[str](), 0
     shrinking_s = SHRINKING_S if until is None else 0.0
-    with _rarely_collected() as collect, _said_at_the_end(tally, seen):
+    with _rarely_collected() as collect, said_at_the_end(tally, seen):
         while time.monotonic() < deadline and nth < stories and not _is_told(tally, until):
             if nth % _STORIES_BETWEEN == 0:
                 collect()
@@ -73,7 +73,7 @@ def _rarely_collected() -> Iterator[Callable[[], int]]:
 
 
 @contextlib.contextmanager
-def _said_at_the_end(tally: Tally, seen: Counter[str]) -> Iterator[None]:
+def said_at_the_end(tally: Tally, seen: Counter[str]) -> Iterator[None]:
     """Of each violation, how many more stories showed it: the first of a kind is told, all are counted."""
     first = len(tally.violations)
     try:

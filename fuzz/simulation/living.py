@@ -16,8 +16,8 @@ import trio
 from fuzz.invariants import broken, holds
 from fuzz.simulation.calls import Calls
 from fuzz.simulation.files import OWNER, fails_with, name_of
-from fuzz.simulation.network import Request
 from fuzz.simulation.processes import inline
+from fuzz.simulation.request import Request
 from fuzz.simulation.rival import contend
 from fuzz.simulation.sockets import open_to
 from fuzz.simulation.story import Death, Fall, Life, Moment, Of

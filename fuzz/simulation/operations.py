@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 import trio
 from attrs import define, field
 
-from fuzz.simulation.network import Request
 from fuzz.simulation.probe import Probe
+from fuzz.simulation.request import Request
 from fuzz.simulation.story import CHECKPOINT_S, Life
 
 _FOLDER = re.compile(r"\bckpt-\d+")

@@ -27,7 +27,6 @@ from fuzz.simulation.cuts import Cuts, Installs
 from fuzz.simulation.ends import check_all_ended, check_report, check_results
 from fuzz.simulation.generated import Generated
 from fuzz.simulation.kept import Kept
-from fuzz.simulation.network import OK, PREFIX, Request
 from fuzz.simulation.operations import Operations
 from fuzz.simulation.played import Played
 from fuzz.simulation.promised import Promised
@@ -39,6 +38,7 @@ from fuzz.simulation.reading import (
     lines_in,
     rollout_of,
 )
+from fuzz.simulation.request import OK, PREFIX, Request
 from fuzz.simulation.retired import Retired, check_end
 from fuzz.simulation.sends import Sends
 from fuzz.simulation.starts import Starts

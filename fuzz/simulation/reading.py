@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from fuzz.invariants import holds
-from fuzz.simulation.network import Request
+from fuzz.simulation.request import Request
 
 UNANSWERED = "agent_request_failed"  # the class of a failure that nobody answered with
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Mapping
 from attrs import define, field
 
 from fuzz.invariants import holds
-from fuzz.simulation.network import OK, Request
 from fuzz.simulation.probe import Probe
 from fuzz.simulation.reading import identity_of
+from fuzz.simulation.request import OK, Request
 from fuzz.simulation.story import Life
 from triocollect.protocol.ids import EpisodeId
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 from attrs import define, field, frozen
 
 from fuzz.invariants import holds
-from fuzz.simulation.network import Request
 from fuzz.simulation.reading import code_of
+from fuzz.simulation.request import Request
 
 _NOTHING_RAN = {
     "checkpoint_open",

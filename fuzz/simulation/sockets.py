@@ -5,7 +5,8 @@ import socket
 
 import trio
 
-from fuzz.simulation.network import Head, Host, Network, Request
+from fuzz.simulation.network import Head, Host, Network
+from fuzz.simulation.request import Request
 
 BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError)
 
