@@ -202,7 +202,8 @@ class _Attempt:
             yield said(13, f"the checkpoint keeps {known} calls, and {calls} were made")
         if self.stopped and calls > known + 1:
             yield said(11, f"the stop's checkpoint keeps {known} calls of {calls}: more than one is lost")
-        yield from self._of_cut()
+        if calls > known:  # who was killed has no line of the call that was under way
+            yield from self._of_cut()
 
     def _of_cut(self) -> Iterator[str]:
         """Whether what a stop's checkpoint keeps of a call under way is all that there was of it."""

@@ -14,10 +14,11 @@ TERM = Strike("effects", 2, "TERM")
 PAST = 1.15  # leases
 
 
-def story(*lives, rows=2, **more):
-    return Story(
-        rows=rows, lives=tuple(Life(tuple(strikes)) for strikes in lives), **{"mix": "counter", **more}
-    )
+def story(*lives, rows=2, crews=(), **more):
+    """`crews`: how many workers each server has in one life after the other, and then."""
+    crews = crews or (1,) * (len(lives) + 1)
+    lived = (Life(tuple(strikes), workers=crew) for strikes, crew in zip(lives, crews, strict=False))
+    return Story(rows=rows, lives=tuple(lived), workers=crews[-1], **{"mix": "counter", **more})
 
 
 def held_open(*more):
@@ -59,6 +60,34 @@ STORIES = {
     "servers that stand": story(
         [Strike("effects", 3, "KILL")], [USR1, Strike("lines", 3, "TERM")], **ALONE, standing=True
     ),
+    "a worker dies while a checkpoint waits for it": story(
+        [
+            Strike("effects", 2, "STOP", "agent 1", 0.3),
+            Strike("start", 0, "USR1"),
+            Strike("closed", 0, "KILL", "agent 1"),
+        ],
+        crews=(2, 2),
+        **ALONE,
+    ),
+    "workers die when all have committed": story(
+        [Strike("held", 2, "KILL", "counter *"), USR1], crews=(2, 3)
+    ),
+    "a coordinator dies when all have committed": story(
+        [Strike("held", 3, "KILL", "environment"), USR1], crews=(2, 1)
+    ),
+    "a worker dies in a restore": story(
+        [USR1, Strike("lines", 3, "TERM")],
+        [
+            Strike("restore", 1, "STOP", "counter 1", 0.3),
+            Strike("closed", 0, "KILL", "agent 1"),
+            Strike("start", 0, "KILL", "counter 1"),
+        ],
+        crews=(4, 3, 1),
+        tokens_per_s=15.0,
+        alone=True,
+        rows=3,
+    ),
+    "all workers die": story([Strike("held", 1, "KILL", "workers"), USR1], [TERM], crews=(2, 1, 3)),
     "servers alone": story(
         [USR1, Strike("effects", 1, "KILL", "counter")], [Strike("effects", 2, "TERM", "all")], **ALONE
     ),
@@ -122,3 +151,41 @@ def test_a_collector_that_sleeps_past_the_leases_in_the_middle_of_a_publish_tear
     first = told[where][0]
     assert "STOP" in signals(first)
     assert first.code == 0
+
+
+def kills(life):
+    return [(one.strike.whom, one.strike.of) for one in life.struck if one.strike.what == "KILL"]
+
+
+def test_a_worker_that_dies_while_a_checkpoint_waits_for_it_costs_that_checkpoint_and_no_row(told):
+    first = told["a worker dies while a checkpoint waits for it"][0]
+    assert kills(first) == [("agent 1", "closed")]
+    assert '"published":true' not in first.words
+
+
+def test_workers_that_die_between_their_commit_and_the_publish_take_nothing_from_the_checkpoint(told):
+    first = told["workers die when all have committed"][0]
+    assert kills(first) == [("counter *", "held")]
+    assert '"published":true' in first.words
+
+
+def test_a_coordinator_that_dies_between_commit_and_publish_ends_the_run_and_others_go_on(told):
+    first, *others = told["a coordinator dies when all have committed"]
+    assert kills(first) == [("environment", "held")]
+    assert (first.code, others[-1].code) == (1, 0)
+    assert [one.workers for one in (first, *others)][:2] == [2, 1]
+
+
+def test_a_worker_that_dies_in_a_restore_onto_another_number_of_them_costs_no_row(told):
+    first, second, *others = told["a worker dies in a restore"]
+    assert first.code == 75
+    assert second.continued
+    assert kills(second) == [("agent 1", "closed"), ("counter 1", "start")]
+    assert {one.phase.partition(":")[0] for one in second.struck} == {"start"}
+    assert (first.workers, second.workers, others[-1].workers) == (4, 3, 1)
+
+
+def test_a_run_comes_to_its_end_although_all_workers_of_all_servers_have_died_at_once(told):
+    first = told["all workers die"][0]
+    assert kills(first) == [("workers", "held")]
+    assert "Finished rollout collection" in first.words

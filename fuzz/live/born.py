@@ -1,7 +1,8 @@
 """What a forked process does: the command, whose servers are forked as well, by a process that stands by.
 
 They are its children as if it had started them: each is forked twice, and whose parent ends is given to the
-command, which has asked the kernel for that.
+command, which has asked the kernel for that. A server that several workers serve has another that stands by,
+for those.
 """
 
 import array
@@ -12,7 +13,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
 
 import msgspec
@@ -23,18 +25,25 @@ from triocollect.checkpoint import coordination
 from triocollect.deployment.processes import IGNORING_SIGNALS
 
 ACK_FD: Final = 3
-LISTENER_FD: Final = 3  # of a server
 _APART: Final = 512  # from every descriptor that a process has when it is born
 IGNORED: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 KEPT: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 LEAST_LEASE_S: Final = 1.0  # so that a lease is as long as twice what a checkpoint may take
 _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 15, 36
 _libc: Final = ctypes.CDLL(None, use_errno=True)
+_open_process: Final = trio.lowlevel.open_process
+
+
+class _Order(msgspec.Struct, frozen=True, array_like=True):
+    """A server to be: its words, and the numbers that it knows its descriptors by, 0 and 2 not among them."""
+
+    words: list[str]
+    numbers: list[int]
 
 
 def become(words: Sequence[str], fds: list[int]) -> NoReturn:
     """Be the command as a user starts it."""
-    _take(fds)
+    _take(dict(enumerate(fds)))
     signal.signal(signal.SIGUSR1, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, KEPT)
     os.execv(sys.executable, [sys.executable, *words])
@@ -42,14 +51,9 @@ def become(words: Sequence[str], fds: list[int]) -> NoReturn:
 
 def live(words: Sequence[str], fds: list[int], hit: str) -> int:
     """Be the command, `-m triocollect …`, from its first line on. `hit`: by what; see hits.py."""
-    _take(fds)
-    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    if os.fork() == 0:
-        ours.close()
-        _stand_by(theirs, hit)
-    theirs.close()
-    trio.lowlevel.open_process = _Nursery(ours).open_process
+    _take(dict(enumerate(fds)))
+    tempfile.tempdir = None  # TMPDIR may have been another one
+    _let_stand_by(hit)
     os.execv = _exec
     coordination.LEAST_LEASE_S = LEAST_LEASE_S
     hits.expect(hit, "collector")
@@ -59,13 +63,14 @@ def live(words: Sequence[str], fds: list[int], hit: str) -> int:
     return program()
 
 
-def _take(fds: list[int]) -> None:
-    """Descriptors become 0, 1, 2 …; nothing else stays open."""
-    for fd, source in enumerate(fds):
-        os.dup2(source, _APART + fd)
-    for fd in range(len(fds)):
-        os.dup2(_APART + fd, fd)
-    os.closerange(len(fds), 2 * _APART)
+def _take(fds: Mapping[int, int]) -> None:
+    """Each of these descriptors gets the number before it; nothing else stays open."""
+    for nth, source in enumerate(fds.values()):
+        os.dup2(source, _APART + nth)
+    os.closerange(0, _APART)
+    for nth, fd in enumerate(fds):
+        os.dup2(_APART + nth, fd)
+    os.closerange(_APART, 2 * _APART)
 
 
 def _exec(_program: str, words: Sequence[str]) -> NoReturn:
@@ -79,18 +84,36 @@ def _serve(words: Sequence[str], hit: str) -> int:
     sys.argv[:] = ["triocollect.servers", *words]
     name = words[words.index("--name") + 1]
     call(name.encode())
+    if has_workers(words) and trio.lowlevel.open_process is _open_process:
+        _let_stand_by(hit)
     hits.expect(hit, name)
     random.seed()
     return main()
 
 
-def _stand_by(orders: socket.socket, hit: str) -> NoReturn:
+def has_workers(words: Sequence[str]) -> bool:
+    """Whether a server of these words starts some."""
+    return "--workers" in words and int(words[words.index("--workers") + 1]) > 1
+
+
+def _let_stand_by(hit: str) -> None:
+    """From now on a process that this one starts is forked by another, which ends with it."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if os.fork() == 0:
+        _stand_by(theirs.fileno(), hit)
+    theirs.close()
+    trio.lowlevel.open_process = _Nursery(ours).open_process
+
+
+def _stand_by(orders_fd: int, hit: str) -> NoReturn:
     """Fork servers until the command has ended."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, KEPT)
-    for fd in (1, 2):
-        os.close(fd)
+    hears = int(os.environ.get(hits.BLOW_VARIABLE, ACK_FD))
+    _take({ACK_FD: hears, ACK_FD + 1: orders_fd})
+    orders = socket.socket(fileno=ACK_FD + 1)
     call(b"stand-by")
     while True:
         data, fds = zygote.received(orders)
@@ -99,9 +122,14 @@ def _stand_by(orders: socket.socket, hit: str) -> NoReturn:
         reader, writer = os.pipe()
         if (middle := os.fork()) == 0:
             if (pid := os.fork()) == 0:
-                _take([*fds[:1], os.open(os.devnull, os.O_WRONLY), *fds[1:], ACK_FD])
-                os.environ[hits.BLOW_VARIABLE] = str(LISTENER_FD + 1)
-                os._exit(_serve(msgspec.json.decode(data, type=list[str]), hit))
+                order = msgspec.json.decode(data, type=_Order)
+                stdin, stderr, *others = fds
+                blow = max(2, *order.numbers) + 1
+                null = os.open(os.devnull, os.O_WRONLY)
+                named = dict(zip(order.numbers, others, strict=True))
+                _take({0: stdin, 1: null, 2: stderr, **named, blow: ACK_FD})
+                os.environ[hits.BLOW_VARIABLE] = str(blow)
+                os._exit(_serve(order.words, hit))
             os.write(writer, str(pid).encode())
             os._exit(0)
         os.waitpid(middle, 0)
@@ -116,7 +144,7 @@ def call(name: bytes) -> None:
 
 
 class _Nursery:
-    """In place of trio's `open_process`, for servers."""
+    """In place of trio's `open_process`, for servers and their workers."""
 
     def __init__(self, orders: socket.socket) -> None:
         self._orders = orders
@@ -126,26 +154,27 @@ class _Nursery:
     ) -> "_Child":
         """The server is a child of this process, as it would be."""
         assert tuple(command[: len(IGNORING_SIGNALS)]) == IGNORING_SIGNALS
-        assert settings == {
-            "stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE,
-        }  # fmt: skip
-        words = list(command[len(IGNORING_SIGNALS) + 3 :])
-        words[words.index("--fd") + 1] = str(LISTENER_FD)
+        is_heard = settings.pop("stderr", None) == subprocess.PIPE
+        assert settings == {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}
+        order = _Order([*command[len(IGNORING_SIGNALS) + 3 :]], [*pass_fds])
         stdin, ours = os.pipe()
-        theirs, stderr = os.pipe()
+        theirs, stderr = os.pipe() if is_heard else (None, os.dup(2))
         packed = array.array("i", [stdin, stderr, *pass_fds])
-        order = msgspec.json.encode(words)
-        self._orders.sendmsg([order], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, packed)])
+        control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, packed)]
+        self._orders.sendmsg([msgspec.json.encode(order)], control)
         pid = int(self._orders.recv(32))
         os.close(stdin)
         os.close(stderr)
-        return _Child(pid, trio.lowlevel.FdStream(ours), trio.lowlevel.FdStream(theirs))
+        heard = None if theirs is None else trio.lowlevel.FdStream(theirs)
+        return _Child(pid, trio.lowlevel.FdStream(ours), heard)
 
 
 class _Child:
-    """What the deployment asks of a trio.Process."""
+    """What the deployment, and a coordinator, ask of a trio.Process."""
 
-    def __init__(self, pid: int, stdin: trio.lowlevel.FdStream, stderr: trio.lowlevel.FdStream) -> None:
+    def __init__(
+        self, pid: int, stdin: trio.lowlevel.FdStream, stderr: trio.lowlevel.FdStream | None
+    ) -> None:
         self.pid, self.stdin, self.stderr = pid, stdin, stderr
         self.returncode: int | None = None
         self._pidfd = os.pidfd_open(pid)

@@ -5,6 +5,7 @@ import random
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -72,8 +73,13 @@ async def tell(stage: Stage, story: Story, tally: Tally) -> list[Lived]:
         for struck in life.struck:
             strike = struck.strike
             past = " past its lease" if strike.leases > 1 else ""
-            place = f"life {nth}, {strike.of} {strike.at}, {struck.phase}"
-            tally.fault(f"SIG{strike.what} to {strike.whom}{past}", place, story.text, outcome(life))
+            place = f"life {nth}, {strike.whom} at {strike.of} {strike.at}, {struck.phase}"
+            whom = strike.struck(life.workers)
+            tally.fault(f"SIG{strike.what} to {whom}{past}", place, story.text, outcome(life))
+    for nth, (before, life) in enumerate(pairwise(lived), 2):
+        if before.workers != life.workers and life.continued:
+            place = f"life {nth}, {before.workers} to {life.workers}"
+            tally.fault("another number of workers", place, story.text, outcome(life))
     return lived
 
 

@@ -14,6 +14,7 @@ from attrs import define, field
 
 from fuzz.account import INTERRUPTED, STOPPED, Witness
 from fuzz.account import Life as Seen
+from fuzz.boundaries import Boundary
 from fuzz.invariants import holds
 from fuzz.live.living import SLACK_S, STOPS, Lived, Living
 from fuzz.live.processes import Zygote
@@ -59,14 +60,15 @@ class Stage:
             async with trio.open_nursery() as nursery:
                 servers = Servers(self.zygote, folder, story, nursery)
                 try:
-                    for life in (*story.lives, *[Life()] * MOST_LIVES):
+                    for life in (*story.lives, *[Life(workers=story.workers)] * MOST_LIVES):
                         if story.alone:
-                            await servers.start()
+                            await servers.start(life.workers)
                         one = await self._live(story, life, folder, servers)
                         if story.alone and not story.standing:
                             await servers.end()
                         before = witness.lives[-1] if witness.lives else Seen()
-                        seen = witness.look(one.judged_by, one.acknowledged, anew=story.alone)
+                        seen = witness.look(one.judged_by(story), one.acknowledged, anew=story.alone)
+                        one.continued = len(kept_for(before))
                         lived.append(one)
                         check_end(one, life, seen, rows, alone=story.alone)
                         check_told(before, one, rows)
@@ -83,7 +85,10 @@ class Stage:
 
     async def _live(self, story: Story, life: Life, folder: Path, servers: Servers) -> Lived:
         living = Living(self.zygote, folder, story, self.pace, servers)
-        where = ["--head-server", servers.head] if story.alone else []
+        if story.alone:
+            where = ["--head-server", servers.head]
+        else:
+            where = ["--workers", str(life.workers)] if life.workers > 1 else []
         return await living.live(life, [*words_of(story, folder, self._data(story.mix)), *where])
 
     async def _measured(self, mix: str) -> Mapping[str, Whole]:
@@ -123,6 +128,7 @@ def check_end(one: Lived, life: Life, seen: Seen, rows: AbstractSet[str], *, alo
     """Whether the exit code is one of those that what happened allows, and says what is on disk."""
     whats = Counter(each.strike.what for each in one.struck)
     killed = {each.strike.whom for each in one.struck if each.strike.what == "KILL"}
+    workers = {whom for whom in killed if whom == "workers" or " " in whom}
     codes = {0}
     if whats.keys() & STOPS:
         codes |= {STOPPED, *(SIGNALS[what] for what in whats if life.cold and what in SIGNALS)}
@@ -130,7 +136,9 @@ def check_end(one: Lived, life: Life, seen: Seen, rows: AbstractSet[str], *, alo
         codes |= {INTERRUPTED}
     if killed & {"collector", "all"}:
         codes |= {-signal.SIGKILL}
-    if killed - {"collector"} or (alone and any(each.strike.whom == "all" for each in one.struck)):
+    if workers:
+        codes |= {3}  # others take their places, but every row may have failed
+    if killed - {"collector"} - workers or (alone and any(each.strike.whom == "all" for each in one.struck)):
         codes |= {1, 3}  # the deployment has ended; or all rows have failed
     holds(14, one.code in codes, f"exit code {one.code}, of {sorted(codes)}: {one.words}")
     if one.code == 0:
@@ -148,10 +156,17 @@ def check_told(before: Seen, one: Lived, rows: AbstractSet[str]) -> None:
     holds(14, not deaf, f"told to stop before the first row it went on to the end: {one.words}")
 
 
+def kept_for(before: Seen) -> dict[str, Boundary]:
+    """What the next life goes on from: rows that are kept, and have no result."""
+    kept = {} if before.checkpoint is None else before.checkpoint.kept
+    over = before.finished | {line.rollout_id for line in before.failures}
+    return {row: boundary for row, boundary in kept.items() if row not in over}
+
+
 def check_continued(before: Seen, seen: Seen, words: str) -> None:
     """Whether a life that nobody disturbed has continued all that the one before it kept."""
-    kept = {} if before.checkpoint is None else before.checkpoint.kept
-    for row in kept.keys() - before.finished - {line.rollout_id for line in before.failures}:
+    kept = kept_for(before)
+    for row in kept:
         attempts = set(seen.sent.get(row, ()))
         first = next((one.effect for one in seen.effects.get(row, ())), None)
         anew = len(attempts) != 1 or (first == "seed" and kept[row].state is not None)

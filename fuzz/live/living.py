@@ -1,6 +1,7 @@
 """One life of the collector: it is born, struck, and over when the last of its processes is gone."""
 
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -10,15 +11,14 @@ from attrs import define, field
 from fuzz.invariants import holds
 from fuzz.live.born import ACK_FD
 from fuzz.live.hits import BLOW_VARIABLE
-from fuzz.live.processes import Process, Zygote, end, sent, session_of, until
-from fuzz.live.serving import Servers, variables
+from fuzz.live.processes import Process, Zygote, end, gone, sent, session_of, stands, until
+from fuzz.live.serving import ORPHANS_S, Servers, variables
 from fuzz.live.story import Life, Story, Strike
 from fuzz.live.watching import Pace, Watch
 from fuzz.live.zygote import Birth
 
 PATIENCE_S: Final = 120.0  # of a life; the machine may be busy
 SLACK_S: Final = 20.0  # beyond the grace
-ORPHANS_S: Final = 20.0
 STOPS: Final = frozenset({"TERM", "INT", "HUP"})
 LOOK_S: Final = 0.02
 ACK_VARIABLE: Final = "TRIOCOLLECT_ACK_FD"
@@ -40,15 +40,17 @@ class Lived:
     words: str
     acknowledged: list[str]
     struck: list[Struck] = field(factory=list)
+    workers: int = 1  # of each server
+    continued: int = 0  # rows that a checkpoint kept for it
 
-    @property
-    def judged_by(self) -> int:
-        """Its exit code, for the oracle; that of a death where the collector slept longer than a lease.
+    def judged_by(self, story: Story) -> int:
+        """Its exit code, for the oracle; that of a death where servers opened because their leases were over.
 
-        Then what a stop keeps need not be the last that happened: servers have opened and gone on.
+        Then what a stop keeps need not be the last that happened: they have gone on, while the collector
+        slept, or when it was gone.
         """
         slept = any(one.strike.leases > 1 and one.strike.whom in {"collector", "all"} for one in self.struck)
-        return -signal.SIGSTOP if slept else self.code
+        return -signal.SIGSTOP if slept or (story.standing and story.is_quick) else self.code
 
 
 @define
@@ -78,7 +80,7 @@ class Living:
                         await process.ended.wait()
                         ended = trio.current_time()
                         nursery.cancel_scope.cancel()
-                    left = await orphans(process)
+                    left = await gone(process.pid, ORPHANS_S)
                     end(process.pid)  # or they hold what is read
         finally:
             with trio.CancelScope(shield=True):
@@ -94,9 +96,10 @@ class Living:
             took, most = ended - self._told, self.story.grace_s + SLACK_S
             holds(14, took <= most, f"told to stop it went on for {took:.1f} s: {told}")
         for blow in watch.blows:
-            self.struck += [Struck(own[0], f"{watch.phase}: {blow}")]
+            if not own[0].holds_up:
+                self.struck += [Struck(own[0], f"{watch.phase}: {blow}")]
         assert process.code is not None
-        return Lived(process.code, told, watch.acknowledged, self.struck)
+        return Lived(process.code, told, watch.acknowledged, self.struck, life.workers)
 
     def _variables(self) -> dict[str, str]:
         told = str(ACK_FD)
@@ -106,7 +109,7 @@ class Living:
         async with trio.open_nursery() as nursery:
             for strike in life.strikes:
                 if strike.is_own:
-                    nursery.start_soon(self._wake, strike, watch)
+                    nursery.start_soon(self._hold if strike.holds_up else self._wake, strike, watch)
                     continue
                 if strike.of == "closed":
                     await self.servers.closed()
@@ -125,7 +128,15 @@ class Living:
                 for pid in self._targets(strike.whom, watch.process):
                     sent(pid, signal.SIGCONT)
 
-    async def _hit(self, strike: Strike, watch: Watch) -> None:
+    async def _hold(self, strike: Strike, watch: Watch) -> None:
+        """Hit somebody while the collector waits."""
+        await watch.blow()
+        try:
+            await self._hit(strike, watch, f"{watch.phase}: {watch.blows[-1].partition(' ')[2]}")
+        finally:
+            sent(watch.process.pid, signal.SIGCONT)
+
+    async def _hit(self, strike: Strike, watch: Watch, phase: str | None = None) -> None:
         """Send it, and what belongs to it afterwards."""
         number, targets = signal.Signals[f"SIG{strike.what}"], self._targets(strike.whom, watch.process)
         if watch.process.code is not None:
@@ -133,18 +144,28 @@ class Living:
         hit = [pid for pid in targets if sent(pid, number)]
         if not hit:
             return
-        self.struck.append(Struck(strike, watch.phase))
-        collector = watch.process.pid in hit
-        if strike.what in STOPS and collector and self._told is None:
+        self.struck.append(Struck(strike, phase or watch.phase))
+        if strike.what == "KILL":
+            await until(lambda: not any(map(stands, hit)))
+        if strike.holds_up:
+            sent(watch.process.pid, signal.SIGCONT)
+        if strike.what in STOPS and watch.process.pid in hit and self._told is None:
             self._told = trio.current_time()
         if strike.what == "STOP":
-            try:
-                await trio.sleep(strike.leases * self.story.lease_s)
-            finally:
-                for pid in hit:
-                    sent(pid, signal.SIGCONT)
-                if self._told is not None:
-                    self._told = trio.current_time()
+            await self._let_sleep(hit, strike)
+        await self._see_to_servers(hit, strike, collector=watch.process.pid in hit)
+
+    async def _let_sleep(self, hit: Sequence[int], strike: Strike) -> None:
+        try:
+            await trio.sleep(strike.leases * self.story.lease_s)
+        finally:
+            for pid in hit:
+                sent(pid, signal.SIGCONT)
+            if self._told is not None:
+                self._told = trio.current_time()
+
+    async def _see_to_servers(self, hit: Sequence[int], strike: Strike, *, collector: bool) -> None:
+        """Those that stand alone: who was told to end is left alone, who was killed is started again."""
         struck = {name for name, server in self.servers.standing.items() if server.pid in hit}
         if strike.what not in {"KILL", "STOP"}:
             self.servers.leaving |= struck
@@ -156,20 +177,21 @@ class Living:
     def _targets(self, whom: str, process: Process) -> list[int]:
         if whom == "collector":
             return [process.pid]
-        servers = {name: server.pid for name, server in self.servers.standing.items()} or {
-            name: pid
-            for pid, name in session_of(process.pid).items()
-            if pid != process.pid and name != "stand-by"
-        }
+        alone = {server.pid: name for name, server in self.servers.standing.items()}
+        named = session_of(*alone or [process.pid]) | alone
+        named.pop(process.pid, None)
+        servers = {pid: name for pid, name in named.items() if name != "stand-by"}
         if whom == "all":
-            return [process.pid, *servers.values()]
-        if whom == "servers":
-            return list(servers.values())
-        return [pid for name, pid in servers.items() if name == whom[:15]]
+            return [process.pid, *servers]
+        return [pid for pid, name in servers.items() if _is_meant(name, whom)]
 
 
-async def orphans(process: Process) -> dict[int, str]:
-    """The servers of a collector that did not end with it."""
-    with trio.move_on_after(ORPHANS_S):
-        await until(lambda: not session_of(process.pid), LOOK_S)
-    return session_of(process.pid)
+def _is_meant(name: str, whom: str) -> bool:
+    """Whether the server or worker of that name is among those."""
+    if whom == "servers":
+        return True
+    if whom == "workers":
+        return " " in name
+    if whom.endswith(" *"):
+        return name.startswith(whom[:-1])
+    return name == whom[:15]

@@ -102,15 +102,22 @@ async def until(holds: Callable[[], bool], look_s: float = LOOK_S) -> None:
         await trio.sleep(look_s)
 
 
-def session_of(pid: int) -> dict[int, str]:
-    """Processes of a session that are no zombies: ids, and what they are called."""
+def session_of(*pids: int) -> dict[int, str]:
+    """Processes of these sessions that are no zombies: ids, and what they are called."""
     found = {}
     for path in Path("/proc").glob("[0-9]*"):
         if (told := _stat(path)) is not None:
             name, state, _parent, _group, session = told
-            if int(session) == pid and state != "Z":
+            if int(session) in pids and state != "Z":
                 found[int(path.name)] = _server_in(path) or name
     return found
+
+
+async def gone(pid: int, within_s: float) -> dict[int, str]:
+    """Wait until nobody of a session is left; those that are."""
+    with trio.move_on_after(within_s):
+        await until(lambda: not session_of(pid), LOOK_S)
+    return session_of(pid)
 
 
 def end(session: int) -> None:

@@ -10,13 +10,15 @@ import msgspec
 import trio
 from attrs import define, field
 
-from fuzz.live.processes import LOOK_S, Process, Zygote, end
-from fuzz.live.story import MIXES, Story
+from fuzz.invariants import holds
+from fuzz.live.processes import LOOK_S, Process, Zygote, end, gone, session_of, until
+from fuzz.live.story import ALWAYS_ONE, MIXES, Story
 from fuzz.live.zygote import Birth
 
 PORTS: Final = range(12_000, 32_000)  # below those that the kernel picks for others
 TOKEN: Final = "a word that nobody guesses"
 WHAT: Final = {"policy_model": "model"}  # what `serve` calls it
+ORPHANS_S: Final = 20.0  # in which all that a process has started ends with it
 
 
 def variables(folder: Path, story: Story) -> dict[str, str]:
@@ -25,6 +27,7 @@ def variables(folder: Path, story: Story) -> dict[str, str]:
         "TRIOCOLLECT_EFFECTS_DIR": str(folder / "accounts"),
         "TRIOCOLLECT_TOKENS_PER_S": str(story.tokens_per_s),
         "TRIOCOLLECT_CONTROL_TOKEN": TOKEN,
+        "TMPDIR": str(folder),
         "NEMO_GYM_MAX_ROLLOUT_ATTEMPTS": "1000",
     }
 
@@ -43,6 +46,7 @@ class Servers:
     nursery: trio.Nursery
     standing: dict[str, Process] = field(factory=dict)
     leaving: set[str] = field(factory=set)  # those that were told to end
+    workers: int = 1  # of each that is started from now on
     _ports: dict[str, int] = field(factory=dict)
 
     @property
@@ -50,8 +54,9 @@ class Servers:
         """Where collectors ask."""
         return self._url("environment")
 
-    async def start(self) -> None:
-        """Every server that is not there, or was told to end."""
+    async def start(self, workers: int = 1) -> None:
+        """Every server that is not there, or was told to end, with so many workers."""
+        self.workers = workers
         for name in self.leaving:
             end(self.standing[name].pid)
             await self.standing[name].ended.wait()
@@ -62,15 +67,25 @@ class Servers:
                     nursery.start_soon(self.revive, name)
 
     async def revive(self, name: str) -> None:
-        """Start this one; it listens when this returns."""
+        """Start this one, when nobody is left of the one before; it and its workers are there afterwards."""
+        if name in self.standing:
+            left = await gone(self.standing[name].pid, ORPHANS_S)
+            holds(14, not left, f"workers outlived their coordinator: {left}")
         peers = [word for peer in self._peers(name) for word in ("--peer", f"{peer}={self._url(peer)}")]
         words = ("serve", WHAT.get(name, name), "--port", str(self._port(name)), *peers)
-        part = ("--checkpoint-dir", str(self.folder / "ckpt"))
+        part = ["--checkpoint-dir", str(self.folder / "ckpt")]
+        workers = 1 if name == ALWAYS_ONE else self.workers
+        if workers > 1:
+            part += ["--workers", str(workers)]
         birth = Birth(("-m", "triocollect", *words, *part), variables(self.folder, self.story))
-        self.standing[name] = process = await self.zygote.bear(birth)
+        with trio.CancelScope(shield=True):  # whoever is born has to be known
+            self.standing[name] = process = await self.zygote.bear(birth)
         listens = trio.Event()
         self.nursery.start_soon(self._hear, process, listens)
         await listens.wait()
+        if workers > 1:
+            named = {f"{name} {number}" for number in range(1, workers + 1)}
+            await until(lambda: process.code is not None or named <= {*session_of(process.pid).values()})
 
     async def closed(self) -> None:
         """Wait until a checkpoint has closed the agent."""

@@ -13,6 +13,7 @@ MIXES: Final = {  # kinds of rows: which data sets, by the server that judges ea
     "mixed": {"counter": "counter", "sql": "sql", "blackjack": "blackjack", "numeric": "arithmetic"},
 }
 
+ALWAYS_ONE: Final = "inference"  # has no workers
 SLOW_S: Final = 10.0
 
 Of = Literal[
@@ -23,7 +24,9 @@ Of = Literal[
     "checkpoint",  # a share of one, as it was last measured, from the beginning of the next or the open one
     "names",  # right before the nth change of names by whom it hits
     "publish",  # the same, from the making of a checkpoint's folder on
-    "closed",  # when a checkpoint has closed the agent, which stands alone
+    "held",  # right before the nth of those by the collector, which waits until the other one is hit
+    "restore",  # likewise, before the nth sync from that on with which it logs what it is about to restore
+    "closed",  # when a checkpoint or a restore has closed the agent, which stands alone
 ]
 What = Literal["USR1", "TERM", "INT", "HUP", "KILL", "STOP"]
 
@@ -31,8 +34,9 @@ What = Literal["USR1", "TERM", "INT", "HUP", "KILL", "STOP"]
 class Strike(msgspec.Struct, frozen=True, array_like=True):
     """One signal. Moments of one life follow each other: each counts from the one before.
 
-    `whom`: the collector, one server by its name, all `servers`, or `all`. `leases`: how long a stopped
-    process stays so, in its leases.
+    `whom`: the collector, one server by its name, all `servers`, or `all`. Of a server that several workers
+    serve its name is the coordinator, `counter 2` one of its workers, `counter *` all of them, and `workers`
+    those of all servers. `leases`: how long a stopped process stays so, in its leases.
     """
 
     of: Of
@@ -43,21 +47,39 @@ class Strike(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_own(self) -> bool:
-        """Whether the process that is hit counts for itself."""
-        return self.of in {"names", "publish"}
+        """Whether a process counts for itself, and so has to know at its birth."""
+        return self.of in {"names", "publish"} or self.holds_up
+
+    @property
+    def holds_up(self) -> bool:
+        """Whether the collector waits meanwhile."""
+        return self.of in {"held", "restore"}
 
     @property
     def hit(self) -> str:
         """As hits.py reads it."""
+        if self.holds_up:
+            return f"STOP collector {int(self.at)} {'restore' if self.of == 'restore' else 'publish'}"
         since = " publish" if self.of == "publish" else ""
         return f"{self.what} {self.whom} {int(self.at)}{since}"
 
+    def struck(self, workers: int) -> str:
+        """Who is hit, in words that are the same for all of a kind, where each server has so many workers."""
+        server, _, which = self.whom.partition(" ")
+        if which:
+            return f"all workers of {server}" if which == "*" else f"a worker of {server}"
+        if self.whom == "workers":
+            return "all workers"
+        has_some = workers > 1 and self.whom not in {"collector", "servers", "all", ALWAYS_ONE}
+        return f"the coordinator of {self.whom}" if has_some else self.whom
+
 
 class Life(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One run of the command. `cold`: as a user starts it, who forks nothing."""
+    """One run of the command. `cold`: as a user starts it, who forks nothing. `workers`: of each server."""
 
     strikes: tuple[Strike, ...] = ()
     cold: bool = False
+    workers: int = 1
 
 
 class Story(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -65,7 +87,8 @@ class Story(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `alone`: each server is a `serve` of its own, and one that dies is started again at the same address; the
     collector that ends leaves them `standing`, or the next one has new ones. Otherwise the deployment is the
-    collector's own. `timeout_s` of a checkpoint; a lease is three of it.
+    collector's own. `timeout_s` of a checkpoint; a lease is three of it. `workers`: in the lives that nobody
+    disturbs any more.
     """
 
     mix: str
@@ -77,6 +100,7 @@ class Story(msgspec.Struct, frozen=True, omit_defaults=True):
     alone: bool = False
     standing: bool = False
     lives: tuple[Life, ...] = ()
+    workers: int = 1
 
     @property
     def lease_s(self) -> float:

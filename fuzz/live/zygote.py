@@ -28,7 +28,7 @@ PRELOADED: Final = (
     "triocollect.servers.inference.app", "hypercorn.trio.run", "hypercorn.protocol.h11", "rich.console",
 )  # fmt: skip
 MOST_BYTES: Final = 1 << 16
-MOST_FDS: Final = 4
+MOST_FDS: Final = 8
 
 
 class Birth(msgspec.Struct, frozen=True):
