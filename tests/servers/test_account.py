@@ -197,6 +197,7 @@ async def test_a_full_disk_is_told_once_fails_no_call_and_is_made_up_for(folder,
             await noted(account, delivered(call_id))
     assert calls(account) == ["a", "b", "c"]
     assert len(caplog.records) == 1
+    assert caplog.messages[0].startswith("note: ")  # whoever started the server passes it on
     assert "No space left" in caplog.text
     await trio.sleep(AGAIN_S)
     await noted(account, delivered("d"))

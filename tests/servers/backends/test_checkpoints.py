@@ -74,7 +74,7 @@ async def test_no_model_goes_on_with_what_another_has_begun(tmp_path, kind, capl
         (row,) = fresh.rows(EpisodeId("r", 1))
         assert row.continued_at is msgspec.UNSET
     said = [one.getMessage() for one in caplog.records if "generated again" in one.getMessage()]
-    assert said == ["calls that tiny began are generated again, as larger answers now"]
+    assert said == ["note: calls that tiny began are generated again, as larger answers now"]
 
 
 async def test_a_run_that_survives_its_checkpoint_hears_the_answer_as_if_there_had_been_none(tmp_path):

@@ -20,6 +20,7 @@ from triocollect.capture.store import LedgerFiles
 from triocollect.errors import StorageError
 from triocollect.participant.standing import InThread
 from triocollect.participant.workers.owner import owner_of
+from triocollect.protocol.handed_down import NOTE
 
 _log: Final = logging.getLogger("triocollect.servers")
 
@@ -81,7 +82,7 @@ class Account:
             except StorageError as error:
                 files.close()  # the next one begins with all that this one lacks
                 if not self._failing:
-                    _log.warning("calls are served, and their ledger is not written: %s", error)
+                    _log.warning(NOTE + "calls are served, and their ledger is not written: %s", error)
                 self._failing = True
                 now = anyio.current_time()
                 self._not_before = now + max(AGAIN_S, AGAIN_TIMES * (now - began))

@@ -26,6 +26,7 @@ from msgspec import Raw
 from triocollect.capture.staging import Staging
 from triocollect.errors import TriocollectError
 from triocollect.participant.standing import InThread
+from triocollect.protocol.handed_down import NOTE
 from triocollect.protocol.inference import Cut, Finished, NotCut, Outcome, Receipt, StagedCut, accounted
 from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.model.answers import said_in
@@ -124,9 +125,11 @@ class Cuts:
         try:
             await work()
         except TriocollectError as error:
-            _log.warning("calls under way will be generated again: %s", error)
+            _log.warning(NOTE + "calls under way will be generated again: %s", error)
         except Exception as error:  # noqa: BLE001  # a cut must not end the server
-            _log.warning("calls under way will be generated again: %s: %s", type(error).__name__, error)
+            _log.warning(
+                NOTE + "calls under way will be generated again: %s: %s", type(error).__name__, error
+            )
 
     async def _ask(self, taken: dict[str, FiledCut], calls: Sequence[Call], frozen_s: float) -> None:
         async with self._one_at_a_time:

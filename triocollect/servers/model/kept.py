@@ -11,6 +11,7 @@ from triocollect.capture.rows import LedgerRow
 from triocollect.capture.staging import Staging
 from triocollect.errors import DamageError
 from triocollect.participant import episode_of
+from triocollect.protocol.handed_down import NOTE
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import Record
 from triocollect.servers.model.filed import FiledCut
@@ -77,7 +78,7 @@ def readable(staging: Staging | None, cuts: Mapping[EpisodeId, FiledCut]) -> dic
         else:
             found[episode] = cut
     if faults:
-        _log.warning("%d calls are generated again, from their start: %s", len(faults), faults[0])
+        _log.warning(NOTE + "%d calls are generated again, from their start: %s", len(faults), faults[0])
     return found
 
 

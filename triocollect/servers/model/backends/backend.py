@@ -17,6 +17,7 @@ from triocollect.capture.staging import Staging
 from triocollect.config.settings import CutsMode
 from triocollect.errors import DamageError, PeerError
 from triocollect.participant.standing import InThread
+from triocollect.protocol.handed_down import NOTE
 from triocollect.protocol.inference import Cut, Finished, NotCut, Receipt, StagedCut
 from triocollect.servers.model.backends.answering import response_of
 from triocollect.servers.model.backends.asking import ChatRequest, chat_request
@@ -95,7 +96,7 @@ class Backend:
     def _tell_of_another(self, before: str, now: str) -> None:
         """Once: it is so for every call that was cut."""
         if not self._told:
-            _log.warning("calls that %s began are generated again, as %s answers now", before, now)
+            _log.warning(NOTE + "calls that %s began are generated again, as %s answers now", before, now)
         self._told = True
 
     async def _continued(
