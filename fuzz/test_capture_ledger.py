@@ -14,7 +14,7 @@ import hypothesis.strategies as st
 import trio
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from fuzz.invariants import holds
+from fuzz.invariants import ask_all, holds
 from triocollect.participant import Admission
 from triocollect.protocol.ids import EpisodeId
 from triocollect.servers.model.account import Account
@@ -93,13 +93,17 @@ class Lives(RuleBasedStateMachine):
         self.begins()
 
     @invariant()
+    def what_was_said_is_so(self):
+        ask_all(
+            [self.what_is_retired_and_nothing_else_is_refused, self.the_calls_are_known_that_were_answered]
+        )
+
     def what_is_retired_and_nothing_else_is_refused(self):
         for episode in (EpisodeId(one, attempt) for one in ROLLOUTS for attempt in ATTEMPTS):
             refused = self.capture.ledger.refusal(episode) is not None
             holds(2, refused or not self.is_retired(episode), f"{episode} is retired, and may call")
             holds(10, self.is_retired(episode) or not refused, f"{episode} is refused, and was never retired")
 
-    @invariant()
     def the_calls_are_known_that_were_answered(self):
         ledger = self.capture.ledger
         for episode in ledger.episodes:

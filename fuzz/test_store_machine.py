@@ -8,20 +8,26 @@ import contextlib
 import os
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import hypothesis
 import hypothesis.strategies as st
+import msgspec
+import pytest
+import trio
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from fuzz.invariants import all_hold, holds
 from tests.checkpoint.checkpoints import draft
 from tests.checkpoint.dying_disk import DeathError, DyingDisk
+from triocollect.checkpoint.directory import open_directory, read_lock
 from triocollect.checkpoint.ladder import find_checkpoint, read_latest
 from triocollect.checkpoint.names import folder_name, is_rest, sequence_of
 from triocollect.checkpoint.store import Store
 from triocollect.errors import DamageError, LockedError, StorageError
 from triocollect.protocol.ids import EpisodeId
+from triocollect.protocol.manifests import LOCK
 
 FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 FOREIGN = {
@@ -222,6 +228,20 @@ class Lives(RuleBasedStateMachine):
         for name, data in FOREIGN.items():
             there = (self.root / name).exists() and (self.root / name).read_bytes() == data
             holds(4, there, f"{name}, which is not ours, is gone or changed")
+
+
+def test_a_collector_whose_directory_another_host_has_taken_publishes_nothing(tmp_path):
+    """A lock may hold on one host only."""
+    root = tmp_path / "checkpoints"
+    directory = trio.run(partial(open_directory, root, wait_s=None, warn=pytest.fail))
+    directory.raise_epoch(0)
+    ours = read_lock(root)
+    (root / LOCK).write_bytes(msgspec.json.encode(msgspec.structs.replace(ours, epoch=ours.epoch + 1)))
+    store = Store(root, confirm=directory.confirm)
+    with contextlib.suppress(LockedError):
+        store.publish(draft(store, [EpisodeId("0-0")], [("environment", "env")]))
+    directory.close()
+    holds(3, not (root / "LATEST").exists(), "it has moved LATEST")
 
 
 TestLives = Lives.TestCase

@@ -138,6 +138,7 @@ class Oracle:
 
     def finish(self, report):
         """After the life that nobody disturbed."""
+        self._tell_broken()
         holds(15, report is not None, "a life that nobody disturbed has no report")
         check_all_ended(self.rows, self._lines("out.jsonl"), self._lines("out_failures.jsonl"))
         for name, probe in self.servers.participants.items():
