@@ -106,7 +106,7 @@ def main(words: list[str] | None = None) -> int:
         code = INTERRUPTED
     except (ValueError, OSError) as error:
         if given.replay is not None:
-            print(f"nothing to live again: {error}; --replay takes what a violation printed", file=sys.stderr)
+            print(_no_replay(given.command, given.replay, error), file=sys.stderr)
             return 2
         if not isinstance(error, OSError):
             raise
@@ -119,6 +119,17 @@ def main(words: list[str] | None = None) -> int:
     if given.replay is None:
         code = code or _kept(account)
     return code or int(bool(account.violations))
+
+
+def _no_replay(command: str, text: str, error: ValueError | OSError) -> str:
+    """What is wrong with it, in a sentence; not in a parser's words."""
+    if isinstance(error, OSError):
+        return f"nothing can be lived again: {error}"
+    looks = COMMANDS[command].again
+    return (
+        f"nothing to live again: {text!r} is no replay of {command}, which is {looks}; "
+        "paste what a violation printed"
+    )
 
 
 def _kept(account: Account) -> int:

@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -12,6 +11,7 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from fuzz.invariants import holds
+from fuzz.scratch import SCRATCH
 from tests.checkpoint.dying_disk import DeathError, DyingDisk
 from triocollect.checkpoint.dispatch_log import start_dispatched
 from triocollect.checkpoint.sent import read_dispatched
@@ -19,7 +19,6 @@ from triocollect.errors import StorageError
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import DispatchHeader
 
-FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 skips = st.sampled_from([0, 3, 4, 5])  # around what is reserved ahead
 rollouts = st.sampled_from(["0-0", "1-0", "2-0"])
 
@@ -32,11 +31,15 @@ class Lives(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.root = Path(tempfile.mkdtemp(prefix="dispatched-", dir=FAST))
+        self.root = Path(tempfile.mkdtemp(prefix="dispatched-", dir=SCRATCH))
         self.path = self.root / "dispatched.jsonl"
         self.boot, self.log, self.past = 0, None, None
         self.used = {}
-        self.begins()
+        try:
+            self.begins()
+        except BaseException:
+            self.teardown()  # who was never there is not torn down
+            raise
 
     def teardown(self):
         if self.log is not None:

@@ -5,7 +5,6 @@ processes leave, what strangers damage.
 """
 
 import contextlib
-import os
 import shutil
 import tempfile
 from functools import partial
@@ -19,6 +18,7 @@ import trio
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from fuzz.invariants import all_hold, holds
+from fuzz.scratch import SCRATCH
 from tests.checkpoint.checkpoints import draft
 from tests.checkpoint.dying_disk import DeathError, DyingDisk
 from triocollect.checkpoint.directory import open_directory, read_lock
@@ -29,7 +29,6 @@ from triocollect.errors import DamageError, LockedError, StorageError
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.manifests import LOCK
 
-FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 FOREIGN = {
     "notes.txt": b"mine",
     "ckpt-7": b"mine too",
@@ -56,7 +55,7 @@ class Lives(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.root = Path(tempfile.mkdtemp(prefix="store-", dir=FAST))
+        self.root = Path(tempfile.mkdtemp(prefix="store-", dir=SCRATCH))
         self.store = Store(self.root)
         self.used, self.published, self.latest, self.harmed = set(), set(), {None}, set()
         self.untold = set()

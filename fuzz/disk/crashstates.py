@@ -30,7 +30,6 @@ from fuzz.simulation.story import UNDISTURBED, Life, Moment, Signal, Story, told
 from fuzz.simulation.world import World
 from fuzz.tally import Tally
 from triocollect.config.settings import Config
-from triocollect.errors import TriocollectError
 
 MOST_COMPLAINTS: Final = 3  # of one invariant in one story
 ENOUGH: Final = 1000  # complaints, of any kind: the story is not worth more
@@ -104,8 +103,9 @@ class Cutting:
             world.boot()
         try:
             recorder = record(world)
-        except (AssertionError, TriocollectError) as fault:
-            self._complain(15, f"a run from there does not come to its end: {fault}", "a whole run")
+        except Exception as fault:  # noqa: BLE001  # whatever it is, a user would see it
+            what = f"a run from there does not come to its end: {type(fault).__name__}: {fault}"
+            self._complain(15, what, "a whole run")
             return []
         if begin is not None:
             told = [operation for operation, _ in recorder.log if isinstance(operation, Fact)]

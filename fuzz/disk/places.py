@@ -14,10 +14,10 @@ from attrs import frozen
 from fuzz.disk.calls import Call
 from fuzz.disk.children import LEDGER, lived, why
 from fuzz.disk.lives import NOT_OURS
+from fuzz.scratch import SCRATCH
 from fuzz.simulation.story import UNDISTURBED, Death, Life, Moment, Signal, Story
 from fuzz.simulation.world import World
 
-MEMORY: Final = Path("/dev/shm")
 ROWS: Final = 2
 _NUMBERS: Final = re.compile(r"[0-9a-f]{64}|[0-9]{6}")  # what differs from run to run in a call
 _ASKED: Final = tuple(Signal(Moment(at), "USR1") for at in (300, 900, 1500))
@@ -126,7 +126,7 @@ def calls_of(scenario: Scenario, base: Path, *, reading: bool = False) -> list[s
 @contextlib.contextmanager
 def memory_folder() -> Iterator[Path]:
     """One for a while, in memory where there is a file system for that."""
-    root = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
+    root = Path(tempfile.mkdtemp(dir=SCRATCH))
     try:
         yield root
     finally:

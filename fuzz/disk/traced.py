@@ -139,6 +139,8 @@ class Struck:
         kill = blow.fault == "signal=KILL"
         if life.code not in ({-signal.SIGKILL, STOPPED, 0} if kill else {0, 1, 2, STOPPED}):
             self._complain(15, f"it ended with {life.code}: {words[-400:]}", str(blow))
+        if "Traceback" in words:  # 1 is right for a disk that fails, with a message
+            self._complain(15, f"it ended with a traceback: {words[-400:]}", str(blow))
         self.tally.explored += 1
         if "INJECTED" in log.read_text() or life.code == -signal.SIGKILL:
             self.tally.fault(f"real {blow.fault}", f"{blow.call} {blow.file}", str(blow), _outcome(life))

@@ -27,12 +27,12 @@ from fuzz.files.rows import check_input, check_materialised, check_output, check
 from fuzz.files.start import check_commands, check_start
 from fuzz.invariants import BrokenError
 from fuzz.jobs import share
+from fuzz.scratch import SCRATCH
 from fuzz.tally import Tally
 
 LATEST: Final = f"{CHECKPOINTS}/LATEST"
 RUNS: Final = 32  # that leave different files
 MOST_VIOLATIONS: Final = 10  # told by one process
-_FAST: Final = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 @frozen
@@ -67,7 +67,7 @@ class Bench:
     """A folder in memory, where one run after the other is put and harmed."""
 
     def __init__(self) -> None:
-        self.root: Final = Path(tempfile.mkdtemp(prefix="files-", dir=_FAST))
+        self.root: Final = Path(tempfile.mkdtemp(prefix="files-", dir=SCRATCH))
         self._left: Final[dict[int, Left]] = {}
 
     def __enter__(self) -> Self:

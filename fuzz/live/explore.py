@@ -14,9 +14,10 @@ import trio
 from fuzz.commands import Options
 from fuzz.jobs import share
 from fuzz.live.drawing import drawn
-from fuzz.live.lives import MEMORY, Lived, Stage
+from fuzz.live.lives import Lived, Stage
 from fuzz.live.processes import zygote
 from fuzz.live.story import Story, told_by
+from fuzz.scratch import SCRATCH
 from fuzz.tally import Tally
 
 AT_ONCE: Final = 5  # stories of one process: most of their time they wait
@@ -42,7 +43,7 @@ async def tell_all(stories: Iterable[Story], tally: Tally, seconds: float = math
     """Several at once: their lives in order; none of one that broke something, or took too many seconds."""
     told: dict[int, list[Lived]] = {}
     numbered = iter(enumerate(stories))
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
         async with zygote() as bearer:
             stage = Stage(bearer, Path(folder))
             with trio.move_on_after(seconds):

@@ -24,7 +24,6 @@ from fuzz.live.watching import Pace
 from fuzz.oracle import Whole, judge, uninterrupted
 from triocollect.deployment import datasets
 
-MEMORY: Final = Path("/dev/shm")  # where there is one, the disk is none
 MOST_ROWS: Final = 6
 MOST_LIVES: Final = 6  # that nobody disturbs, until every row has its result
 SIGNALS: Final = {name: -signal.Signals[f"SIG{name}"] for name in ("TERM", "INT", "HUP", "USR1")}

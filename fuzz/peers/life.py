@@ -5,20 +5,20 @@ import shutil
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import trio
 import trio.testing
 
+from fuzz.scratch import SCRATCH
 from fuzz.tally import Tally
 
 Life: TypeAlias = Callable[[Path, int, Tally], Awaitable[None]]
-_FAST: Final = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def simulated(live: Life, seed: int, tally: Tally) -> None:
     """Live it in a folder of its own, without syncs, under a clock that jumps. Raises what it raises."""
-    root = Path(tempfile.mkdtemp(prefix="peers-", dir=_FAST))
+    root = Path(tempfile.mkdtemp(prefix="peers-", dir=SCRATCH))
     sync, os.fsync = os.fsync, lambda _descriptor: None
     try:
         trio.run(live, root, seed, tally, clock=trio.testing.MockClock(autojump_threshold=0))

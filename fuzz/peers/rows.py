@@ -14,6 +14,7 @@ import trio
 
 from fuzz.invariants import holds
 from fuzz.peers.http import FAILED, FAULTS, LOST, MOST_REPLY_BYTES, NONE, RESULT, FaultyServer
+from fuzz.scratch import SCRATCH
 from fuzz.tally import Tally
 from tests.collector.runs import RunFolder
 from triocollect.errors import Exit
@@ -22,7 +23,6 @@ ROWS: Final = 60
 LARGE: Final = 600_000  # bytes of a row that no socket takes at once
 ROW_S: Final = 1.2  # how long a row waits for its server
 LONGEST_S: Final = 90.0  # a run that lasts longer hangs
-_FAST: Final = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 _READ = [name for name, fault in FAULTS.items() if fault.reads]
 _UNREAD = [name for name, fault in FAULTS.items() if not fault.reads]
 
@@ -126,7 +126,7 @@ def open_files() -> int:
 
 def rows_meet_http(seed: int, tally: Tally) -> None:
     """One run with the faults of this seed. Raises BrokenError."""
-    folder, before = Path(tempfile.mkdtemp(prefix="peers-", dir=_FAST)), open_files()
+    folder, before = Path(tempfile.mkdtemp(prefix="peers-", dir=SCRATCH)), open_files()
     try:
         trio.run(meet, folder, seed, tally)
         holds(16, open_files() == before, f"{open_files() - before} descriptors are left open")
