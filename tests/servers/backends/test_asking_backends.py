@@ -168,7 +168,8 @@ def a_reply(status, words):
 
 
 @pytest.mark.parametrize(
-    ("status", "passing"), [(400, False), (404, False), (422, False), (429, True), (500, True), (503, True)]
+    ("status", "passing"),
+    [(302, False), (400, False), (404, False), (422, False), (429, True), (500, True), (503, True)],
 )
 async def test_a_refusal_is_told_in_the_backends_words(tmp_path, status, passing):
     server = VLLM()
@@ -219,6 +220,20 @@ async def test_a_stream_may_be_torn_anywhere(tmp_path, size):
     server = Torn()
     server.size = size
     assert told(await a_backend(server, tmp_path).respond(a_call())) == told(
+        await a_backend(SGLang(), tmp_path).respond(a_call())
+    )
+
+
+class KeptAlive(SGLang):
+    """Has somebody between who sends events without data, so that the connection lives."""
+
+    async def stream(self, *args):
+        async for part in super().stream(*args):
+            yield b"data:\n\n" + part
+
+
+async def test_an_event_without_data_is_none(tmp_path):
+    assert told(await a_backend(KeptAlive(), tmp_path).respond(a_call())) == told(
         await a_backend(SGLang(), tmp_path).respond(a_call())
     )
 

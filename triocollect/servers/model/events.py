@@ -52,6 +52,6 @@ class EventStream:
             self._data = []
             if text.strip() == b"[DONE]":
                 self.done = True
-            else:
+            elif text.strip():  # else it keeps the connection alive, and is no event
                 head = msgspec.json.decode(text, type=_Head)
                 yield StreamEvent(head.type, head.response, text)

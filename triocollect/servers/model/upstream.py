@@ -31,7 +31,7 @@ async def respond(
     """
     async with worker.stream(path, call.request, headers) as answer:
         try:
-            if answer.status_code >= httpx.codes.BAD_REQUEST:
+            if not answer.is_success:  # a redirect is not followed
                 body = await answer.aread()
                 raise answered_badly(worker.name, path, PeerReply(answer.status_code, body, None))
             if not answer.headers.get("content-type", "").startswith("text/event-stream"):

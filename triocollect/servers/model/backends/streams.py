@@ -32,7 +32,7 @@ async def chat(
     name, order = line.peer.name, msgspec.json.encode(body | {"stream": True})
     async with line.peer.stream(path, order, line.headers) as reply:
         try:
-            if reply.status_code >= httpx.codes.BAD_REQUEST:
+            if not reply.is_success:  # a redirect is not followed
                 refused = PeerReply(reply.status_code, await reply.aread(), None)
                 raise answered_badly(name, path, refused)
             if reply.headers.get("content-type", "").startswith("text/event-stream"):
