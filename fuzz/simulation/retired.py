@@ -68,8 +68,12 @@ class Retired:
             self._holds(2, not older, f"{rollout_id}:{attempt} came while {older} was at work in {name}")
 
     def ends(self, life: Life, participants: Collection[str], *, told: bool) -> None:
-        """Of a life. What it gave up runs nowhere, unless it was `told` to end or somebody did not listen."""
+        """Of a life. What it gave up runs nowhere, unless it was `told` to end or somebody did not listen.
+
+        With a limit it had not all rows, and gave up none of the others.
+        """
         elsewhere = life.falls or life.disk or life.leap or any(one.door != "run" for one in life.faults)
+        elsewhere = elsewhere or life.limit is not None
         for rollout_id, attempt in self._waiting.items():
             missing = self._missing(rollout_id, attempt, participants)
             words = f"{rollout_id}:{attempt} was given up, and is not retired by {missing}"
