@@ -187,6 +187,14 @@ class PeerError(TriocollectError):
         self.lost: Final = lost
 
 
+class BusyError(PeerError):
+    """It has no room now, and has begun nothing. `after_s`: when it wants to be asked again, if it says."""
+
+    def __init__(self, message: str, *, after_s: float | None) -> None:
+        super().__init__(message, passing=True)
+        self.after_s: Final = after_s
+
+
 class TransportError(TriocollectError):
     """A request brought no usable reply. `kind` is a short stable word: refused, timeout, closed, …"""
 

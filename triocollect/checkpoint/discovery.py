@@ -16,6 +16,7 @@ from triocollect.protocol.refusals import Code
 from triocollect.transport import Transport
 
 PATIENCE_S: Final = 10.0
+OWN_PATIENCE_S: Final = 120.0  # with servers that were just started, where one that dies is noticed at once
 TELL_AFTER_S: Final = 4.0
 CONNECT_S: Final = 10.0
 MOST_REPLY_BYTES: Final = 64 << 20  # of a control call

@@ -15,6 +15,8 @@ from triocollect.checkpoint.coordination import Coordination, lease_s
 from triocollect.checkpoint.crew import Crew
 from triocollect.checkpoint.directory import DISPATCHED, Directory
 from triocollect.checkpoint.discovery import (
+    OWN_PATIENCE_S,
+    PATIENCE_S,
     Candidate,
     Found,
     discover,
@@ -35,6 +37,7 @@ from triocollect.collector.lock_directory import LockedDirectory
 from triocollect.collector.set_out import Outset
 from triocollect.collector.setup import Setup
 from triocollect.collector.under_control import UnderControl
+from triocollect.collector.whereto import is_embedded
 from triocollect.durable import set_aside
 from triocollect.events import Note, Restored
 from triocollect.flight.gate import Gate
@@ -145,7 +148,12 @@ async def who_takes_part(setup: Setup, ours: LockedDirectory, routing: Routing) 
     """Ask all servers; nobody obeys us for it. Raises UsageError, CheckpointError."""
     asked = [Candidate(url) for url in routing.urls()]
     named = [Candidate(url, kind) for kind, url in setup.config.servers.participants]
-    found = await discover(ours.client, [*asked, *named], tell=lambda text: setup.tell(Note(text)))
+    found = await discover(
+        ours.client,
+        [*asked, *named],
+        patience_s=OWN_PATIENCE_S if is_embedded(setup.config) else PATIENCE_S,
+        tell=lambda text: setup.tell(Note(text)),
+    )
     taking_part = {one.participant.url for one in found}
     require_kinds(found, [one.url for one in asked if one.url not in taking_part])
     return found

@@ -12,7 +12,7 @@ import httpx
 import msgspec
 import trio
 
-from triocollect.errors import PeerError, TransportError
+from triocollect.errors import BusyError, PeerError, TransportError
 from triocollect.protocol.identity import CALL_ID
 from triocollect.protocol.refusals import Code, RefusalBody
 from triocollect.protocol.values import NOT_JSON
@@ -28,6 +28,7 @@ PASSING_STATUSES: Final = frozenset({408, 425, 429})  # and every 5xx: worth ano
 # and their owner shall hear that first: else rows fail one by one that only have to run again.
 HOLD_S: Final = 1.0
 RETRY_EVERY_S: Final = 0.05
+_MOST_DIGITS: Final = 9
 MAX_TOLD: Final = 500  # characters of a peer's own words in our message
 
 
@@ -40,12 +41,14 @@ class PeerReply(msgspec.Struct, frozen=True):
     """A whole answer. `cookie` is what a Cookie header gives back of its Set-Cookie headers, if any.
 
     `call_id`: the name of the policy call that it answers, from a model server that keeps account of them.
+    `retry_after`: the header of that name.
     """
 
     status: int
     body: bytes
     cookie: str | None = None
     call_id: str | None = None
+    retry_after: str | None = None
 
 
 class Peer:
@@ -129,9 +132,25 @@ def _no_answer(name: str, error: Exception, *, lost: bool = False) -> PeerError:
 def answered_badly(name: str, path: str, reply: PeerReply) -> PeerError:
     """The error of a peer that answered with an error, in its own words."""
     passing = reply.status >= httpx.codes.INTERNAL_SERVER_ERROR or reply.status in PASSING_STATUSES
-    lost = reply.status == httpx.codes.SERVICE_UNAVAILABLE and _says_lost(reply.body)
+    unavailable = reply.status == httpx.codes.SERVICE_UNAVAILABLE
+    lost = unavailable and _says_lost(reply.body)
     message = f"{name} answered {reply.status} to {path}: {told(reply.body)}"
+    says_when = unavailable and not lost and reply.retry_after is not None
+    if says_when or reply.status == httpx.codes.TOO_MANY_REQUESTS:
+        return BusyError(message, after_s=_seconds(reply.retry_after))
     return PeerError(message, passing=passing, lost=lost)
+
+
+def refused(response: httpx.Response, body: bytes) -> PeerReply:
+    """An answer that is an error."""
+    return PeerReply(response.status_code, body, retry_after=response.headers.get("retry-after"))
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """A date is not understood: it would be counted from another clock."""
+    if retry_after is None or not (retry_after.isascii() and retry_after.isdigit()):
+        return None
+    return float(retry_after[:_MOST_DIGITS])
 
 
 def _says_lost(body: bytes) -> bool:

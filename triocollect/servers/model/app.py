@@ -36,6 +36,7 @@ from triocollect.servers.model.capture import Capture
 from triocollect.servers.model.constrained import is_constrained
 from triocollect.servers.model.cuts import Source
 from triocollect.servers.model.native import Native
+from triocollect.servers.model.patience import Patience
 from triocollect.servers.peers import Connect, Peer, network
 from triocollect.servers.replies import Gone, attended, json_reply, refusal, refused, retired
 from triocollect.servers.states import digest_of
@@ -89,6 +90,7 @@ class ModelServer:
     def __init__(self, settings: ModelSettings, source: Source, in_thread: InThread = IN_THREAD) -> None:
         self._model: Final = settings.model
         self._source: Final = source
+        self._patience: Final = Patience()
         self._keeps_account: Final = settings.checkpoint is not None
         self._in_thread: Final = in_thread
         self._admission: Final = Admission()
@@ -184,7 +186,8 @@ class ModelServer:
         return msgspec.json.encode(params)
 
     async def _generate(self, call: Call) -> Response:
-        answer = await self._held(call) or await self._source.respond(call)
+        held = await self._held(call)
+        answer = held or await self._patience.answered(partial(self._source.respond, call))
         self.capture.calls.answered(call, answer)
         return Response(answer.body, media_type="application/json", headers={CALL_ID: call.id})
 

@@ -79,6 +79,7 @@ class Cuts:
         self._settled.set()
         self._frozen: Sequence[Call] = ()
         self._frozen_until = 0.0
+        self._told = ""  # the last thing that went wrong
 
     def of(self, call: Call) -> FiledCut | None:
         """What is kept of a call: its cut, or the one that it goes on from."""
@@ -125,11 +126,15 @@ class Cuts:
         try:
             await work()
         except TriocollectError as error:
-            _log.warning(NOTE + "calls under way will be generated again: %s", error)
+            self._tell(str(error))
         except Exception as error:  # noqa: BLE001  # a cut must not end the server
-            _log.warning(
-                NOTE + "calls under way will be generated again: %s: %s", type(error).__name__, error
-            )
+            self._tell(f"{type(error).__name__}: {error}")
+
+    def _tell(self, why: str) -> None:
+        """A disk that is full is so at each checkpoint."""
+        if why != self._told:
+            _log.warning(NOTE + "calls under way will be generated again: %s", why)
+        self._told = why
 
     async def _ask(self, taken: dict[str, FiledCut], calls: Sequence[Call], frozen_s: float) -> None:
         async with self._one_at_a_time:

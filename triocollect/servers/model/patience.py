@@ -1,0 +1,48 @@
+"""A worker that has no room now is asked again: a rollout of hours is worth more than some minutes.
+
+It was not begun: the answer is 429, or 503 with a word about when to come back (RFC 9110, 10.2.3).
+"""
+
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Final, final
+
+import trio
+
+from triocollect.errors import BusyError
+from triocollect.protocol.handed_down import NOTE
+from triocollect.servers.model.calls import Answer
+
+_log: Final = logging.getLogger("triocollect.servers")
+
+PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)  # where it does not say itself when to come back
+LONGEST_S: Final = 300.0  # that it can ask for
+
+
+@final
+class Patience:
+    """That of all calls of a model server. It is told once that they wait, until one is answered."""
+
+    def __init__(self) -> None:
+        self._told = False
+
+    async def answered(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        """What is answered at last. Raises PeerError; a BusyError when there was no room for minutes."""
+        for pause_s in PAUSES_S:
+            try:
+                answer = await ask()
+            except BusyError as busy:
+                self._tell(busy)
+                asked_for_s = pause_s if busy.after_s is None else min(busy.after_s, LONGEST_S)
+                # A little later, or all who were refused at once come back at once.
+                await trio.sleep(asked_for_s * (1 + random.random() / 4))  # noqa: S311  # guards nothing
+            else:
+                self._told = False
+                return answer
+        return await ask()
+
+    def _tell(self, busy: BusyError) -> None:
+        if not self._told:
+            _log.warning(NOTE + "calls wait, and are made again after a while: %s", busy)
+        self._told = True
