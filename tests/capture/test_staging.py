@@ -129,6 +129,8 @@ def test_a_pack_that_a_checkpoint_names_stays_and_so_does_all_that_is_not_ours(s
     assert stay == {f"{named}.jsonl", f"{'b' * 64}.jsonl", *foreign}
     assert unnamed(staging.folder, {named}) == ()
     assert unnamed(staging.folder.with_name("none"), ()) == ()
+    staging.folder.with_name("file").write_bytes(b"")
+    assert unnamed(staging.folder.with_name("file"), ()) == ()
     assert other not in staged_packs(staging.folder)
 
 

@@ -48,7 +48,7 @@ def _names(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as entries:
             return sorted(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # what lies there instead is not ours
         return []
     except OSError as error:
         raise StorageError(f"cannot read {folder}: {error.strerror or error}", path=str(folder)) from error
