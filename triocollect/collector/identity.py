@@ -54,7 +54,7 @@ def values_of(config: Config, source: Path) -> dict[str, str]:
     `source`: the input, absolute.
     """
     rows, routing = config.input, config.routing
-    return {
+    values = {
         "input": f"{source}{GYM_NUMBERING if rows.gym_task_numbering else ''}",
         "limit": _shown(rows.limit),
         "num_repeats": _shown(rows.num_repeats, rows.num_repeats_add_seed and "num_repeats_add_seed"),
@@ -66,6 +66,8 @@ def values_of(config: Config, source: Path) -> dict[str, str]:
             routing.mode, routing.environment_server_name, routing.environment_server_routes
         ),
     }
+    # Paths are bytes, and need not be text.
+    return {name: value.encode(errors="backslashreplace").decode() for name, value in values.items()}
 
 
 def _shown(*parts: object) -> str:
