@@ -246,8 +246,7 @@ class Living:
         self.oracle.notes.append(str(fault))
 
     async def blocking(self, work):
-        """What the collector has done by threads."""
-        """What is continued was decided before the work that writes it was handed over."""
+        """What the collector has done by threads. What is continued was decided before it was handed over."""
         landed = self.oracle.cuts.landed
         if self.life.slow_ms:
             await trio.sleep(self.life.slow_ms / 1000)

@@ -51,6 +51,18 @@ def test_an_answer_without_end_is_cut_and_what_is_no_text_is_told_as_it_is():
         '{"api_key": "S3CRET", "x": 1}',
         "cannot connect to https://user:S3CRET@host/v1",
         "?access_token=S3CRET&x=1",
+        "OPENAI_API_KEY=S3CRET is not known",
+        "my_password=S3CRET",
+        "password=ab,S3CRET",
+        "client_secret: S3CRET",
+        "Authorization: Token S3CRET",
+        "{'Authorization': 'ApiKey S3CRET'}",
+        '{"detail":"{\\"api_key\\": \\"S3CRET\\"}"}',
+        "cannot connect to http://user:p@S3CRET@host/v1",
+        "token=S3CRET",
+        "/v1?key=S3CRET",
+        "HF_TOKEN=S3CRET",
+        "Incorrect API key provided: S3CRET",
     ],
 )
 def test_what_looks_like_a_secret_is_not_repeated(text):

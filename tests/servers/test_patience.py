@@ -64,3 +64,30 @@ async def test_a_caller_that_hangs_up_while_there_is_no_room_ends_its_call(autoj
         await post(app, "/v1/responses", {"input": "x"})
     await trio.sleep(1000)
     assert len(asked) == 1
+
+
+async def test_who_is_told_to_come_back_at_once_again_and_again_is_patient_all_the_same(autojump_clock):
+    for soon in ("0", "1"):
+        handler, asked = busy(len(PAUSES_S), **{"retry-after": soon})
+        assert (await post(an_app(handler), "/v1/responses", {"input": "x"})).status_code == 200
+        assert asked[-1] - asked[0] >= sum(PAUSES_S)
+
+
+async def test_calls_that_are_answered_meanwhile_do_not_have_it_told_again(autojump_clock, caplog):
+    refused = {}
+
+    def handler(request):
+        words = request.content
+        refused[words] = refused.get(words, 0) + 1
+        if b"busy" in words and refused[words] <= 3:
+            return httpx.Response(429, json="no room")
+        return streamed(request)
+
+    app = an_app(handler)
+    async with trio.open_nursery() as nursery:
+        for number in range(6):
+            nursery.start_soon(post, app, "/v1/responses", {"input": f"busy {number}"})
+            await trio.sleep(0.5)
+            await post(app, "/v1/responses", {"input": f"well {number}"})
+    said = [record for record in caplog.records if "made again after a while" in record.getMessage()]
+    assert len(said) == 1

@@ -177,8 +177,5 @@ def _copy_lines(path: Path, draft: Draft, but: Collection[bytes]) -> None:
     """Everything behind the first line, but for these lines."""
     with path.open("rb") as file:
         file.readline()
-        if but:
-            draft.write(b"".join(line for line in file if line not in but))
-            return
-        while chunk := file.read(_COPY_BYTES):
-            draft.write(chunk)
+        while lines := file.readlines(_COPY_BYTES):
+            draft.write(b"".join([line for line in lines if line not in but]))

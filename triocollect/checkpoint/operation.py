@@ -18,6 +18,7 @@ from triocollect.protocol.messages import Kind, Resume, Resumed
 CLOSING: Final[tuple[Kind, ...]] = ("environment", "model", "agent", "resources")
 RESUME_PATIENCE_S: Final = 10.0  # for each kind; then the next kind is opened, and this one is owed
 RESUME_SLACK_S: Final = 5.0  # for all kinds together, beyond the deadline of the operation
+_TURNS: Final = 3  # of a kind, where the machine sleeps again and again
 LEAST_RESUME_S: Final = 1.0  # also where this process stood still meanwhile, and the deadline is long over
 
 
@@ -92,14 +93,14 @@ async def _unanswered(
         if await is_resumed(participant, resume):
             left.remove(participant)
 
-    stood_still = True
-    while stood_still:
+    for _ in range(_TURNS):
         left_s = max(until - trio.current_time(), LEAST_RESUME_S)
         with trio.move_on_after(min(RESUME_PATIENCE_S, left_s / shares)) as patience:
             await settle(tuple(left), one)
         # A machine that slept may have used it all up before anybody was asked.
         late_s = trio.current_time() - patience.deadline
-        stood_still = patience.cancelled_caught and late_s > LEAST_RESUME_S
+        if not (patience.cancelled_caught and late_s > LEAST_RESUME_S):
+            break
     return left
 
 

@@ -66,8 +66,10 @@ def values_of(config: Config, source: Path) -> dict[str, str]:
             routing.mode, routing.environment_server_name, routing.environment_server_routes
         ),
     }
-    # Paths are bytes, and need not be text.
-    return {name: value.encode(errors="backslashreplace").decode() for name, value in values.items()}
+    # Paths are bytes, and need not be text; and all of it is for people.
+    return {
+        name: "".join(one if one.isprintable() else "?" for one in value) for name, value in values.items()
+    }
 
 
 def _shown(*parts: object) -> str:

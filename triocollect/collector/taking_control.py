@@ -151,7 +151,7 @@ async def who_takes_part(setup: Setup, ours: LockedDirectory, routing: Routing) 
     found = await discover(
         ours.client,
         [*asked, *named],
-        patience_s=OWN_PATIENCE_S if is_embedded(setup.config) else PATIENCE_S,
+        patience_s=OWN_PATIENCE_S if is_embedded(setup.config) and not named else PATIENCE_S,
         tell=lambda text: setup.tell(Note(text)),
     )
     taking_part = {one.participant.url for one in found}

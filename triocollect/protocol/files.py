@@ -12,7 +12,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True):
     `fields` has one digest (hex sha256) per setting that can change a result: input, limit, num_repeats,
     agent, responses_create_params, prompt_config, model, environment. `drift` names those that differ from
     the run's first ones by the user's wish (`--accept-drift`). `values` has the beginning of each setting in
-    words, for people; none in a file of before it was written. `checkpoints` is the id of the checkpoint
+    words, for people; absent where nobody wrote it. `checkpoints` is the id of the checkpoint
     directory that rows were sent with the last time, `checkpoint_dir` where it was then (absolute), and
     `own_servers` whether the run started its servers itself; none of them without a directory.
     """

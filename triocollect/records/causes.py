@@ -19,10 +19,11 @@ _LOOKED_AT: Final = 4096
 _PAGE: Final = re.compile(r"<(?:!doctype|html|head|body)\b", re.IGNORECASE)
 _MARKUP: Final = re.compile(r"<(style|script)\b.*?</\1\s*>|<[^<>]*>", re.IGNORECASE | re.DOTALL)
 _SECRETS: Final = (
-    re.compile(r"(://)[^\s/@]+(?=@)"),
+    re.compile(r"(://)[^\s/?#]+(?=@)"),
+    re.compile(r"((?<![a-z])authorization\\*[\"']?\s*[:=]\s*\\*[\"']?)[^\\\"'\n]+", re.IGNORECASE),
     re.compile(
-        r"(\b(?:api[_-]?key|authorization|password|secret|(?:access|auth|control)[_-]?token)[\"']?\s*[:=]\s*"
-        r"[\"']?(?:(?:bearer|basic)\s+)?|\bbearer\s+|\bsk-)[^\s\"',;&]+",
+        r"((?<![a-z])(?:api[ _-]?key(?:\s+provided)?|password|secret|(?:access|auth|control)[_-]?token)"
+        r"\\*[\"']?\s*[:=]\s*\\*[\"']?|(?<![a-z])(?:token|key)=|\bbearer\s+|\bsk-|\bhf_)[^\s\\\"'&;]+",
         re.IGNORECASE,
     ),
 )

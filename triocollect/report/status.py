@@ -98,7 +98,12 @@ def _status_of(output: Path) -> OutputStatus:
         left=None if expected is None else expected - succeeded - len(failed),
         unknown=ended - succeeded - len(failed),
         failures_by_class=Counter(tried.failure_class or "unknown" for tried in failed.values()),
-        failure_examples=causes_in(sidecar, {key: tried.failure_class for key, tried in failed.items()}),
+        failure_examples={
+            failure_class or "unknown": words
+            for failure_class, words in causes_in(
+                sidecar, {key: tried.failure_class for key, tried in failed.items()}
+            ).items()
+        },
         terminal=sum(tried.terminal for tried in failed.values()),
         attempts=_attempts(results, failures),
         damaged=results.damaged.count + failures.damaged.count,

@@ -68,13 +68,14 @@ class Peer:
         async with self.stream(path, body, headers) as response:
             content = await _whole(self.name, response)
             cookie = given_back(response.headers.get_list("set-cookie"))
-            return PeerReply(response.status_code, content, cookie, response.headers.get(CALL_ID))
+            said = reply_of(response, content)
+            return msgspec.structs.replace(said, cookie=cookie, call_id=response.headers.get(CALL_ID))
 
     async def get(self, path: str, headers: Mapping[str, str]) -> PeerReply:
         """GET, any status. Raises PeerError where no whole answer came."""
         response = await self._send("GET", path, None, headers)
         try:
-            return PeerReply(response.status_code, await _whole(self.name, response))
+            return reply_of(response, await _whole(self.name, response))
         finally:
             await response.aclose()
 
@@ -141,8 +142,8 @@ def answered_badly(name: str, path: str, reply: PeerReply) -> PeerError:
     return PeerError(message, passing=passing, lost=lost)
 
 
-def refused(response: httpx.Response, body: bytes) -> PeerReply:
-    """An answer that is an error."""
+def reply_of(response: httpx.Response, body: bytes) -> PeerReply:
+    """An answer, as far as everybody may want to know it."""
     return PeerReply(response.status_code, body, retry_after=response.headers.get("retry-after"))
 
 

@@ -13,6 +13,7 @@ _UNREACHED: Final = re.compile(
     r"temporary failure in name resolution|network is unreachable|timed out",
     re.IGNORECASE,
 )
+_USER: Final = re.compile(r"(?<=//)[^/]*@")
 _DEFAULT: Final = "http://localhost:4318"  # the standard's
 _MOST: Final = 300  # characters
 
@@ -54,10 +55,13 @@ def _of_a_store(logger: str, said: str) -> str | None:
     reason = _UNREACHED.search(said) if logger.startswith(_EXPORTERS) else None
     if reason is None:
         return None
-    where = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or _DEFAULT
+    signal = "METRICS" if "metric" in logger else "TRACES"
+    variables = f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"
+    variable = next((one for one in variables if os.environ.get(one)), variables[-1])
+    where = _USER.sub("", os.environ.get(variable) or _DEFAULT)
     return (
-        f"nobody takes it at {where.rpartition('@')[2]} ({reason[0].lower()}); rows go on, and what is not "
-        "sent is lost. Is it running, and does OTEL_EXPORTER_OTLP_ENDPOINT name it?"
+        f"nobody takes it at {where} ({reason[0].lower()}); rows go on, and what is not sent is lost. Is it "
+        f"running, and does {variable} name it?"
     )
 
 

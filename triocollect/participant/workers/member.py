@@ -176,7 +176,7 @@ class Member(Generic[R]):
         return frames.Done(number=said.number)
 
     async def _exported(self, said: frames.Export) -> frames.Done:
-        """In one step with the question whether everything still stands where it was reported to."""
+        """In one step with the question whether everything stands where it was reported to; asked again."""
         if self._moved(said):
             return _not_ready(said, _OPEN)
         if (left := self._hooks.report()).blocker_count:

@@ -23,6 +23,7 @@ from triocollect.config.settings import CutsMode
 from triocollect.errors import DamageError
 from triocollect.participant import Admission, Work
 from triocollect.participant.standing import InThread
+from triocollect.protocol.handed_down import NOTE
 from triocollect.protocol.identity import CALL_ID, PARENT_CALL, Sender, sender_in
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code, Refusal
@@ -199,10 +200,10 @@ class ModelServer:
         try:
             staged = await self._in_thread(partial(staging.fetch, call.cut.key))
         except DamageError as error:
-            _log.warning("call %s is generated again: %s", call.id, error)
+            _log.warning(NOTE + "call %s is generated again: %s", call.id, error)
             return None
         if staged.request != call.request_sha256 or isinstance(staged.response, msgspec.UnsetType):
-            _log.warning("call %s is generated again: %s answers another one", call.id, call.cut.key)
+            _log.warning(NOTE + "call %s is generated again: %s answers another one", call.id, call.cut.key)
             return None
         return Answer(bytes(staged.response), staged.tokens, BY_HOLDING)
 

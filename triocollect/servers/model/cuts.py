@@ -118,6 +118,8 @@ class Cuts:
                 both.start_soon(self._quietly, partial(self._keep_whole, taken, calls))
                 if generating:
                     both.start_soon(self._quietly, partial(self._ask, taken, generating, frozen_s))
+        if taken:
+            self._told = ""  # some could be kept, so what goes wrong next is news
         if taken is self._taken:  # else another checkpoint has begun
             self._settled.set()
 

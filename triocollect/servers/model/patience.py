@@ -22,27 +22,32 @@ LONGEST_S: Final = 300.0  # that it can ask for
 
 @final
 class Patience:
-    """That of all calls of a model server. It is told once that they wait, until one is answered."""
+    """That of all calls of a model server. It is told once that some wait, until none does."""
 
     def __init__(self) -> None:
-        self._told = False
+        self._waiting = 0
 
     async def answered(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         """What is answered at last. Raises PeerError; a BusyError when there was no room for minutes."""
-        for pause_s in PAUSES_S:
+        try:
+            return await ask()
+        except BusyError as busy:
+            if not self._waiting:
+                _log.warning(NOTE + "calls wait, and are made again after a while: %s", busy)
+            self._waiting += 1
             try:
-                answer = await ask()
-            except BusyError as busy:
-                self._tell(busy)
-                asked_for_s = pause_s if busy.after_s is None else min(busy.after_s, LONGEST_S)
-                # A little later, or all who were refused at once come back at once.
-                await trio.sleep(asked_for_s * (1 + random.random() / 4))  # noqa: S311  # guards nothing
-            else:
-                self._told = False
-                return answer
-        return await ask()
+                return await self._again(ask, busy)
+            finally:
+                self._waiting -= 1
 
-    def _tell(self, busy: BusyError) -> None:
-        if not self._told:
-            _log.warning(NOTE + "calls wait, and are made again after a while: %s", busy)
-        self._told = True
+    async def _again(self, ask: Callable[[], Awaitable[Answer]], busy: BusyError) -> Answer:
+        """Who is told to come back soon, and is refused again, waits longer all the same."""
+        for pause_s in PAUSES_S:
+            wanted_s = max(pause_s, min(busy.after_s or 0.0, LONGEST_S))
+            # A little later, or all who were refused at once come back at once.
+            await trio.sleep(wanted_s * (1 + random.random() / 4))  # noqa: S311  # guards nothing
+            try:
+                return await ask()
+            except BusyError as again:
+                busy = again
+        raise busy

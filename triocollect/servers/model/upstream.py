@@ -10,7 +10,7 @@ from triocollect.protocol.inference import CONTINUED_AT
 from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.model.calls import Answer, Call
 from triocollect.servers.model.events import ENDINGS, FAULTS, NOTHING, EventStream, StreamEvent
-from triocollect.servers.peers import Peer, answered_badly, lost, refused, told
+from triocollect.servers.peers import Peer, answered_badly, lost, reply_of, told
 
 PATH: Final = "/responses"
 MOST_DIGITS: Final = 9  # of a count of tokens
@@ -33,7 +33,7 @@ async def respond(
         try:
             if not answer.is_success:  # a redirect is not followed
                 body = await answer.aread()
-                raise answered_badly(worker.name, path, refused(answer, body))
+                raise answered_badly(worker.name, path, reply_of(answer, body))
             if not answer.headers.get("content-type", "").startswith("text/event-stream"):
                 return _answer(answer, await answer.aread())
             return _answer(answer, await _last_response(worker.name, answer, hear))

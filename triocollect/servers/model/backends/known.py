@@ -9,7 +9,7 @@ from attrs import evolve
 from msgspec.structs import replace
 
 from triocollect.config.settings import CutsMode
-from triocollect.errors import PeerError
+from triocollect.errors import BusyError, PeerError
 from triocollect.protocol.handed_down import NOTE
 from triocollect.protocol.values import JsonObject
 from triocollect.servers.model.backends.asking import ChatRequest
@@ -71,7 +71,7 @@ class Known:
         failed = self._failed
         async with self._one_at_a_time:
             if self.line is None and self._failed is not None and self._failed is not failed:
-                raise PeerError(str(self._failed), passing=self._failed.passing)
+                raise _the_same(self._failed)
             if self.line is None:
                 try:
                     self.line = await self._find()
@@ -107,7 +107,8 @@ class Known:
         """What answers such a request: the model that it names and, where that is another, what is served."""
         served = None if self.line is None else self.line.seen.model
         called = str(request.get("model") or served or "a model without a name")
-        return called if served in {None, called} else f"{called} of {served}"
+        listed = () if self.line is None else self.line.seen.models
+        return f"{called} of {served}" if listed and called not in listed else called
 
     async def _is_exact(self, line: Line, means: Means) -> bool:
         """Whether a short greedy answer is the same whole and continued."""
@@ -131,3 +132,10 @@ class Known:
         except PeerError:
             return False
         return (again.text, again.finish) == (whole.text, whole.finish)
+
+
+def _the_same(error: PeerError) -> PeerError:
+    """For somebody else: an exception that is raised twice has two histories."""
+    if isinstance(error, BusyError):
+        return BusyError(str(error), after_s=error.after_s)
+    return PeerError(str(error), passing=error.passing)

@@ -103,7 +103,8 @@ class Probe:
                 except NOT_JSON:
                     models = ()
                 first = models[0] if models else _Model("")
-                return Findings(api=api, model=first.id or None, owner=first.owned_by)
+                listed = tuple(one.id for one in models if one.id)
+                return Findings(api=api, model=first.id or None, models=listed, owner=first.owned_by)
             if reply.status not in _ABSENT:
                 raise answered_badly(self._backend.name, f"{api}/models", reply)
         return Findings(api="/v1" if self._given_v1 else "")

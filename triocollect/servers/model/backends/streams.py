@@ -13,7 +13,7 @@ from triocollect.servers.model.backends.chunks import Piece, ToolPiece, piece_of
 from triocollect.servers.model.backends.generated import Generated
 from triocollect.servers.model.backends.line import Line
 from triocollect.servers.model.events import FAULTS, EventStream, StreamEvent
-from triocollect.servers.peers import answered_badly, lost, refused, told
+from triocollect.servers.peers import answered_badly, lost, reply_of, told
 
 _TEXT: Final = "response.output_text.delta"
 _REFUSAL: Final = "response.refusal.delta"
@@ -33,7 +33,7 @@ async def chat(
     async with line.peer.stream(path, order, line.headers) as reply:
         try:
             if not reply.is_success:  # a redirect is not followed
-                raise answered_badly(name, path, refused(reply, await reply.aread()))
+                raise answered_badly(name, path, reply_of(reply, await reply.aread()))
             if reply.headers.get("content-type", "").startswith("text/event-stream"):
                 await _read(name, reply, answer, over)
             else:

@@ -36,13 +36,14 @@ _HARMLESS: Final[JsonObject] = {
 class Findings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a probe has seen. `api`: what stands between the URL's root and the paths of OpenAI's interface.
 
-    `model`: what it serves first. `ids`: by which field its chat tells token ids. `takes_ids`: which path
-    goes on after them. `usage`: it counts tokens while it streams.
+    `model`: what it serves first, of all its `models`. `ids`: by which field its chat tells token ids.
+    `takes_ids`: which path goes on after them. `usage`: it counts tokens while it streams.
     """
 
     api: str = ""
     owner: str | None = None
     model: str | None = None
+    models: tuple[str, ...] = ()
     responses: bool = False
     chat: bool = False
     usage: bool = False
