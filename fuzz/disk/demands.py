@@ -6,12 +6,14 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from fuzz.disk.results import Files, Named, Result, named_in, results_in
+from fuzz.disk.results import DIRECTORY, Files, Named, Result, answered_in, named_in, results_in
 from fuzz.disk.start import Started
 from fuzz.disk.storage import Fact
+from triocollect.protocol.ids import EpisodeId
 
 OUTPUT: Final = "out.jsonl"
 SIDECAR: Final = "out_failures.jsonl"
+LOG: Final = f"{DIRECTORY}dispatched.jsonl"
 MOST_KEPT: Final = 2
 
 
@@ -53,6 +55,7 @@ class Seen:
 
     results: tuple[Result, ...]
     keys: frozenset[str]
+    answered: frozenset[EpisodeId]  # and written nowhere
     named: Named
     started: Started | str
     whole_lines: bytes
@@ -74,7 +77,13 @@ def look(files: dict[str, bytes | None], started: Started | str, after: bytes) -
     results = (*results_in(output), *results_in(sidecar))
     whole = output[: output.rfind(b"\n") + 1]
     return Seen(
-        results, frozenset(one.capture_key for one in results), named_in(files), started, whole, after
+        results,
+        frozenset(one.capture_key for one in results),
+        frozenset(answered_in(files.get(LOG) or b"")),
+        named_in(files),
+        started,
+        whole,
+        after,
     )
 
 
@@ -122,7 +131,9 @@ def _of_start(seen: Seen, started: Started, facts: Facts, rows: int) -> Iterator
             f"LATEST names {seen.named.sequence}, a start goes on from {started.sequence}: {started.words}",
         )
     answered = {one.rollout_id for one in seen.results}
-    continued = {one.rollout_id for one in seen.named.continued} & started.left.keys() - answered
+    continued = {
+        one.rollout_id for one in seen.named.continued - seen.answered
+    } & started.left.keys() - answered
     if started.sequence == seen.named.sequence and (left_out := continued - started.continued):
         yield 10, f"{sorted(left_out)} are in the checkpoint that LATEST names, and would not go on from it"
     if started.expected != rows or len(started.done) + len(started.left) != rows:

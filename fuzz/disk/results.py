@@ -9,7 +9,7 @@ import msgspec
 from attrs import frozen
 
 from triocollect.protocol.ids import EpisodeId
-from triocollect.protocol.manifests import Collection, Latest, Manifest
+from triocollect.protocol.manifests import Collection, Dispatched, Latest, Manifest
 
 DIRECTORY: Final = "checkpoints/"
 Files = Mapping[str, bytes | None]  # by path, None for a folder
@@ -39,6 +39,17 @@ def results_in(data: bytes) -> Iterator[Result]:
             yield msgspec.json.decode(line, type=Result)
         except msgspec.MsgspecError:
             continue
+
+
+def answered_in(data: bytes) -> Iterator[EpisodeId]:
+    """The attempts of a dispatch log whose answer a server wanted nowhere written: they have ended, too."""
+    for line in data.split(b"\n")[:-1]:
+        try:
+            said = msgspec.json.decode(line, type=Dispatched)
+        except msgspec.MsgspecError:
+            continue
+        if said.answered:
+            yield EpisodeId(said.rollout_id, said.attempt)
 
 
 @frozen
