@@ -32,6 +32,10 @@ class Facts:
             case "sent" | "installed":
                 rollout_id, _, attempt = fact.of.partition(":")
                 self.sent[rollout_id] = max(int(attempt), self.sent.get(rollout_id, -1))
+            case "freed":
+                rollout_id, _, attempt = fact.of.partition(":")
+                if self.sent.get(rollout_id) == int(attempt):
+                    self.sent[rollout_id] -= 1
             case "published":
                 self.published = int(fact.of)
             case "begins" if fact.of == "afresh":

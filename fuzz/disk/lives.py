@@ -21,6 +21,7 @@ from fuzz.simulation.living import Living
 from fuzz.simulation.oracle import Oracle
 from fuzz.simulation.reading import identity_of
 from fuzz.simulation.request import PREFIX, Request
+from fuzz.simulation.sends import says_that_nothing_ran
 from fuzz.simulation.story import UNDISTURBED, Death, Fault, Life, Moment, Signal, Story
 from fuzz.simulation.world import World
 from triocollect.collector.sinks import ACK_VARIABLE
@@ -48,6 +49,13 @@ class Eyes(Oracle):
         elif request.path == f"{PREFIX}restore":
             for one in json.loads(request.body)["scope"]:
                 self._fact("installed", f"{one['rollout_id']}:{one['becomes']}")
+
+    def answers(self, request: Request, *, heard: bool):
+        """One of which nothing ran is free again."""
+        super().answers(request, heard=heard)
+        if heard and request.path == "/run" and says_that_nothing_ran(request):
+            rollout_id, attempt = identity_of(request.call)
+            self._fact("freed", f"{rollout_id}:{attempt}")
 
     def checkpoint_ends(self, outcome: CheckpointOutcome, **more):
         super().checkpoint_ends(outcome, **more)

@@ -19,6 +19,11 @@ _NOTHING_RAN = {
 }
 
 
+def says_that_nothing_ran(request: Request) -> bool:
+    """Whether the answer to a row does: its attempt may be sent again."""
+    return code_of(request) in _NOTHING_RAN
+
+
 @frozen
 class Send:
     """One. `boot`: of the machine."""
@@ -30,7 +35,7 @@ class Send:
     @property
     def is_refused(self) -> bool:
         """The answer said that nothing ran."""
-        return code_of(self.request) in _NOTHING_RAN
+        return says_that_nothing_ran(self.request)
 
     @property
     def goes_on(self) -> bool:
