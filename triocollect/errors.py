@@ -14,6 +14,7 @@ TriocollectError                 1   an internal error unless a subclass says ot
 │   └── GivenUpError           130   told so again, with the keyboard
 ├── DeploymentError              1   a server of the embedded deployment did not start, or ended
 ├── PeerError                    1   a server that another server asked failed it (one episode's fate)
+│   └── BusyError                1   it has no room now, and has begun nothing
 ├── CheckpointError              1   a checkpoint was not taken, or not restored (its own fate, not the run's)
 │   └── ControlError             1   a participant refused a control call, or did not answer it
 ├── BrokenPromiseError           3   a participant that was put to the test broke a promise of the protocol

@@ -195,9 +195,9 @@ async def _step(here: Usurper, tally: Tally, seed: int, nth: int) -> None:
     else:
         outcome = _judge_refused(answer, before, await here.status())
         if sending.verb == "restore":
-            operation = _fields_of(sending.body).get("operation")
+            operation = _operation_in(sending.body)
             # One that is newer has ended the one before it, and what that had restored is nobody's.
-            newer = isinstance(operation, int) and operation > (before["operation"] or 0)
+            newer = operation > (before["operation"] or 0)
             left = here.server.held.items()
             untouched = left <= held.items() if newer else left == held.items()
             holds(10, untouched, "a restore that was refused has left something")
@@ -211,6 +211,15 @@ async def _step(here: Usurper, tally: Tally, seed: int, nth: int) -> None:
 def _fields_of(body: bytes) -> dict[str, object]:
     found = json.loads(body.decode(errors="replace"))
     return found if isinstance(found, dict) else {}
+
+
+def _operation_in(body: bytes) -> int:
+    """None is below all."""
+    try:
+        operation = _fields_of(body).get("operation")
+    except (ValueError, RecursionError):
+        return -1  # nonsense
+    return operation if isinstance(operation, int) else -1
 
 
 def _judge_refused(answer: httpx.Response, before, after) -> str:

@@ -87,6 +87,7 @@ def parent():
 
 
 async def test_a_row_of_each_source_runs_on_a_fresh_deployment():
+    before = children_of(os.getpid())  # of other tests in this process
     with trio.fail_after(PATIENCE_S):
         async with trio.open_nursery() as nursery, httpx.AsyncClient(trust_env=False, timeout=None) as client:
             head = await nursery.start(deploy, plan_for(SOURCES, ServersConfig()))
@@ -97,7 +98,7 @@ async def test_a_row_of_each_source_runs_on_a_fresh_deployment():
                 assert 0.0 <= reply.json()["reward"] <= 1.0
             for path in ("/", "/livez", "/readyz", "/healthz", "/health"):
                 assert (await client.get(head + path)).json() == {"status": "ok"}
-            children = children_of(os.getpid())
+            children = [child for child in children_of(os.getpid()) if child not in before]
             nursery.cancel_scope.cancel()
     assert len(children) == 4 + len(SOURCES)
     assert not any(map(is_alive, children)), "deploy returns when its servers have ended"
@@ -197,10 +198,11 @@ async def test_a_server_that_dies_is_named_and_takes_the_deployment_down():
         plan = plan_for(["counter"], ServersConfig())
         async with trio.open_nursery() as nursery:
             await nursery.start(partial(deploy, plan, on_death=told.append))
-            children.extend(children_of(os.getpid()))
+            children.extend(child for child in children_of(os.getpid()) if child not in before)
             os.kill(named("policy_model", children), signal.SIGKILL)
             task_status.started()
 
+    before = children_of(os.getpid())  # of other tests in this process
     children: list[int] = []
     told: list[DeploymentError] = []
     with trio.fail_after(PATIENCE_S), pytest.raises(ExceptionGroup) as group:
