@@ -100,6 +100,17 @@ def make_folder(folder: Path, *, mode: int = 0o777) -> None:
     sync_folder(folder.parent)
 
 
+def have_folder(folder: Path, *, mode: int = 0o777) -> None:
+    """The same, unless it is there: others may want the same folder, and one of them be quicker."""
+    if folder.is_dir():
+        return
+    try:
+        make_folder(folder, mode=mode)
+    except StorageError:
+        if not folder.is_dir():
+            raise
+
+
 def move(old: Path, new: Path) -> None:
     """Give a file or folder another name in the same folder, durably; a file there is replaced."""
     with _naming(old, "rename"):

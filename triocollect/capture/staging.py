@@ -113,11 +113,7 @@ class Staging:
                 f"{self.folder.parent} is not there: whoever cuts has to see the checkpoint directory",
                 path=str(self.folder.parent),
             )
-        try:
-            durable.make_folder(self.folder, mode=FOLDER_MODE)
-        except StorageError:
-            if not self.folder.is_dir():  # else somebody else was quicker
-                raise
+        durable.have_folder(self.folder, mode=FOLDER_MODE)
 
 
 def name_of(pack: str) -> str:

@@ -15,7 +15,7 @@ import msgspec
 
 from triocollect.capture.ledger import Entry, Ledger
 from triocollect.capture.shares import LedgerFile, Owner, Share, in_turn, name_of, named, outlived
-from triocollect.durable import AppendFile, make_folder, read_at_most, remove, replace, unreadable
+from triocollect.durable import AppendFile, have_folder, read_at_most, remove, replace, unreadable
 from triocollect.errors import StorageError
 from triocollect.protocol.values import NOT_JSON
 
@@ -67,7 +67,7 @@ class LedgerFiles:
         """A new file: it is there whole before those that it stands for are gone."""
         self.close()
         for folder in (self._folder.parent, self._folder):
-            _make(folder)
+            have_folder(folder, mode=_FOLDER_MODE)
         there = _files(self._folder)
         self._number = 1 + max((self._number, *(one.number for one in there)))
         path = self._folder / name_of(self._number, self._share)
@@ -96,16 +96,6 @@ def _files(folder: Path) -> list[LedgerFile]:
         return []
     except OSError as error:
         raise unreadable(folder, error) from error
-
-
-def _make(folder: Path) -> None:
-    if folder.is_dir():
-        return
-    try:
-        make_folder(folder, mode=_FOLDER_MODE)
-    except StorageError:
-        if not folder.is_dir():  # else another worker was quicker
-            raise
 
 
 def _remove(paths: Iterable[Path]) -> None:

@@ -1,6 +1,5 @@
 """From what came back to how the row's send ended. Pure."""
 
-from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
 
 import msgspec
@@ -35,6 +34,7 @@ from triocollect.protocol.refusals import Code, Refusal, RefusalBody, status_of
 from triocollect.records.fate import MOST_ATTEMPTS, number_of, text_of
 from triocollect.rows.types import Row
 from triocollect.transport import Reply
+from triocollect.transport.retry_after import retry_after_s
 
 
 class SentRow(NamedTuple):
@@ -47,7 +47,6 @@ class SentRow(NamedTuple):
 
 _OK: Final = range(200, 300)
 _REDIRECT: Final = range(300, 400)
-_MOST_DIGITS: Final = 12
 
 _decode_refusal: Final = msgspec.json.Decoder(RefusalBody).decode
 
@@ -159,13 +158,5 @@ def _refusal(reply: Reply) -> Refusal | None:
 
 
 def _retry_after_s(reply: Reply) -> float | None:
-    """`Retry-After` in seconds: a number, or a date counted from the reply's own (RFC 9110, 10.2.3)."""
-    value = (reply.header(b"retry-after") or b"").decode("latin-1").strip()
-    if value.isascii() and value.isdigit():
-        return float(value[:_MOST_DIGITS])
-    sent = (reply.header(b"date") or b"").decode("latin-1")
-    try:
-        until, now = parsedate_to_datetime(value), parsedate_to_datetime(sent)
-        return max(0.0, (until - now).total_seconds())
-    except (ValueError, TypeError, OverflowError):
-        return None
+    value, sent = ((reply.header(name) or b"").decode("latin-1") for name in (b"retry-after", b"date"))
+    return retry_after_s(value, sent)

@@ -128,14 +128,7 @@ class Shelf:
                 path=str(self.root),
             )
         for folder in reversed((place, *place.parents[:-1])):
-            path = self.root / folder
-            if path.is_dir():
-                continue
-            try:
-                durable.make_folder(path, mode=FOLDER_MODE)
-            except StorageError:
-                if not path.is_dir():  # else another participant was quicker
-                    raise
+            durable.have_folder(self.root / folder, mode=FOLDER_MODE)
 
     @staticmethod
     def _write_records(

@@ -20,6 +20,7 @@ from triocollect.servers.cookies import given_back
 from triocollect.telemetry import carried
 from triocollect.transport import Transport
 from triocollect.transport.foreign import request_of
+from triocollect.transport.retry_after import retry_after_s
 
 Connect: TypeAlias = Callable[[str], httpx.AsyncBaseTransport]  # base URL -> how it is reached
 
@@ -28,7 +29,6 @@ PASSING_STATUSES: Final = frozenset({408, 425, 429})  # and every 5xx: worth ano
 # and their owner shall hear that first: else rows fail one by one that only have to run again.
 HOLD_S: Final = 1.0
 RETRY_EVERY_S: Final = 0.05
-_MOST_DIGITS: Final = 9
 MAX_TOLD: Final = 500  # characters of a peer's own words in our message
 
 
@@ -138,20 +138,13 @@ def answered_badly(name: str, path: str, reply: PeerReply) -> PeerError:
     message = f"{name} answered {reply.status} to {path}: {told(reply.body)}"
     says_when = unavailable and not lost and reply.retry_after is not None
     if says_when or reply.status == httpx.codes.TOO_MANY_REQUESTS:
-        return BusyError(message, after_s=_seconds(reply.retry_after))
+        return BusyError(message, after_s=retry_after_s(reply.retry_after or ""))
     return PeerError(message, passing=passing, lost=lost)
 
 
 def reply_of(response: httpx.Response, body: bytes) -> PeerReply:
     """An answer, as far as everybody may want to know it."""
     return PeerReply(response.status_code, body, retry_after=response.headers.get("retry-after"))
-
-
-def _seconds(retry_after: str | None) -> float | None:
-    """A date is not understood: it would be counted from another clock."""
-    if retry_after is None or not (retry_after.isascii() and retry_after.isdigit()):
-        return None
-    return float(retry_after[:_MOST_DIGITS])
 
 
 def _says_lost(body: bytes) -> bool:

@@ -1,7 +1,7 @@
 """The spans of rows and their attempts, from the events of a run.
 
 They are made of names (`ids`) and of when things began and ended, and not before somebody reads them: many at
-once, in a thread of its own. Between one row and the next the same steps take twice as long.
+once, in a thread of its own: between one row and the next the same steps would meet cold caches.
 """
 
 import time

@@ -35,7 +35,7 @@ url_of: Final = lru_cache(maxsize=1024)(httpx.URL)  # the same few are asked aga
 
 
 def request_of(method: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> httpx.Request:
-    """As httpx makes it of a content, in half the time; None: there is no body."""
+    """As httpx makes it of a content, with less work for each; None: there is no body."""
     at = url_of(url)
     lines = {"host": at.netloc.decode("ascii"), **headers}
     if body is not None:

@@ -16,7 +16,7 @@ from triocollect.servers.model.calls import Answer
 
 _log: Final = logging.getLogger("triocollect.servers")
 
-PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)  # where it does not say itself when to come back
+PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)  # at least, also where it says when to come back
 LONGEST_S: Final = 300.0  # that it can ask for
 
 

@@ -22,7 +22,7 @@ tells token ids that can go back to it, and a checkpoint may want them. Function
 limits, stop strings, reasoning and refusals are put into either's words (`asking.py`, `answering.py`); fields
 that nobody knows go on as they are, and `metadata.extra_body` as in NeMo Gym. What a chat has no words for,
 `previous_response_id` or a tool of OpenAI's own, fails its call by name. A call that finds no room (429, or
-503 with Retry-After) is made again for some two minutes, at growing distances or when the backend says.
+503 with Retry-After) is made again for some two minutes, at growing distances, or later where it says so.
 
 Told to stop, or at each `--checkpoint-every`, the model server writes down what has come of each call under
 way. After a restart the same call goes on behind that, by the first means of this table that the probe has
