@@ -99,6 +99,12 @@ def test_a_run_that_went_on_says_what_preemptions_cost() -> None:
     ]
 
 
+def test_what_a_checkpoint_kept_of_calls_is_said_as_its_count_since_it_may_be_lost_by_now() -> None:
+    continued = Continued(rows=3, anew=0, calls_again=3, calls_cut=2, tokens_kept=90)
+    said = render(msgspec.structs.replace(COMPLETE, continued=continued))
+    assert "; calls under way then: 3, of which the checkpoint kept 2 with 90 tokens\n" in said
+
+
 def test_what_is_not_known_of_a_preemption_is_not_said() -> None:
     said = render(msgspec.structs.replace(COMPLETE, continued=Continued(rows=1, anew=0)))
     assert "Cut and continued: 1 row\n" in said

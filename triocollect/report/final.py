@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from triocollect.report.run_report import Ending, Report
-from triocollect.report.wording import by_class, calls_under_way, clock_time, mean_in_words, rows
+from triocollect.report.run_report import Continued, Ending, Report
+from triocollect.report.wording import by_class, calls_under_way, clock_time, mean_in_words, rows, several
 
 _ENDINGS: Final[dict[Ending, str]] = {
     "complete": "Finished rollout collection!",
@@ -60,10 +60,7 @@ def _preemptions(report: Report) -> Iterator[str]:
         work = "" if continued.work_s is None else f", with {continued.work_s:.0f} s of work behind them"
         saved = continued.calls_saved
         kept = "" if saved is None else f"; model calls not made again: {saved}"
-        calls = calls_under_way(
-            "calls under way then", continued.calls_again, continued.calls_cut, continued.tokens_kept
-        )
-        yield f"Cut and continued: {rows(continued.rows)}{work}{kept}{calls}"
+        yield f"Cut and continued: {rows(continued.rows)}{work}{kept}{_calls_then(continued)}"
         if continued.anew:
             lost = "" if continued.lost_s is None else f"; lost: {continued.lost_s:.0f} s of work"
             yield f"Cut and started from the input again: {rows(continued.anew)}{lost}"
@@ -71,6 +68,15 @@ def _preemptions(report: Report) -> Iterator[str]:
         taken = report.checkpoints
         failed = f", {taken.failed} tried in vain" if taken.failed else ""
         yield f"Checkpoints: {taken.published}{failed}; no row started for {taken.paused_s:.1f} s in all"
+
+
+def _calls_then(continued: Continued) -> str:
+    """As the checkpoint counted them: what it kept may be lost since, and a note says so then."""
+    calls, cut, tokens = continued.calls_again, continued.calls_cut, continued.tokens_kept
+    if calls and cut and tokens is not None:
+        kept = f"the checkpoint kept {cut} with {several(tokens, 'token')}"
+        return f"; calls under way then: {calls}, of which {kept}"
+    return calls_under_way("calls under way then", calls, None, None)
 
 
 def _failures(report: Report) -> Iterator[str]:

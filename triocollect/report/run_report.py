@@ -25,9 +25,10 @@ class Continued(msgspec.Struct, frozen=True, kw_only=True):
     """What an earlier run had sent and not brought to an end, and what of that was kept.
 
     `rows` went on from where a checkpoint had cut them, with `work_s` seconds behind them there; then
-    `calls_again` policy calls were under way, which are made again; of these `calls_cut` go on after what was
-    kept of them, `tokens_kept` in all. `calls_saved` had been answered and are not made again. `anew` rows
-    started from their input again, and `lost_s` seconds of them are lost. Each is None where it is not known.
+    `calls_again` policy calls were under way, which are made again; of these the checkpoint kept `calls_cut`,
+    with `tokens_kept` tokens in all, by its own count; one that is lost since is generated from its start.
+    `calls_saved` had been answered and are not made again. `anew` rows started from their input again, and
+    `lost_s` seconds of them are lost. Each is None where it is not known.
     """
 
     rows: int
