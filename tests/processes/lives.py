@@ -17,16 +17,16 @@ PATIENCE_S = 120.0  # the machine may be busy
 class Lives:
     """Rows, of the counter as a rule, in a folder; a life is one process, and over before the next begins."""
 
-    def __init__(self, folder, *, data=None, rows=20, tokens_per_s=None):
-        self.folder, self.pid_file = folder, folder / "ckpt/collector.pid"
+    def __init__(self, folder, *, data=None, rows=20, at_once=8, tokens_per_s=None):
+        self.folder, self.pid_file, self._rows = folder, folder / "ckpt/collector.pid", rows
         self.acknowledged = []  # capture keys, of the life that is or was last
         self._witness = Witness(folder)
         self._environment = {**os.environ, "TRIOCOLLECT_EFFECTS_DIR": str(folder / "accounts")}
         if tokens_per_s is not None:
             self._environment["TRIOCOLLECT_TOKENS_PER_S"] = str(tokens_per_s)
         files = ["-o", folder / "out.jsonl", "--checkpoint-dir", folder / "ckpt"]
-        rows = ["-i", data or datasets.path("counter"), "--limit", rows, "-c", "8"]
-        self._words = [str(word) for word in ("run", *rows, *files, "--progress", "none")]
+        sent = ["-i", data or datasets.path("counter"), "--limit", rows, "-c", at_once]
+        self._words = [str(word) for word in ("run", *sent, *files, "--progress", "none")]
 
     @property
     def seen(self):
@@ -61,7 +61,7 @@ class Lives:
         os.close(write_end)
         try:
             act(run)
-            words, _ = run.communicate(timeout=PATIENCE_S)
+            words = _words_of(run)
         finally:
             run.kill()
             run.wait()
@@ -76,6 +76,16 @@ class Lives:
 
         def act(run):
             assert until(lambda: run.poll() is not None or self._effects() >= wanted, PATIENCE_S)
+            then(run)
+
+        return act
+
+    def when_all_are_sent(self, then):
+        """An `act`: do something to the process as soon as no row waits to be sent any more."""
+        log, header = self.folder / "ckpt/dispatched.jsonl", 1
+
+        def act(run):
+            assert until(lambda: run.poll() is not None or lines_in(log) >= header + self._rows, PATIENCE_S)
             then(run)
 
         return act
@@ -97,6 +107,15 @@ def broken(life, published=0):
     latest = 0 if life.checkpoint is None else life.checkpoint.sequence
     lost = [f"{key} was acknowledged, and is lost" for key in sorted(life.acknowledged - written)]
     return [*lost, *life.faults, *[f"{published} was published, not {latest}"] * (latest < published)]
+
+
+def _words_of(run):
+    """All that it says until it ends, for which it is not waited for ever."""
+    try:
+        return run.communicate(timeout=PATIENCE_S)[0]
+    except subprocess.TimeoutExpired as late:
+        said = (late.stdout or b"").decode()
+        raise AssertionError(f"it still runs after {PATIENCE_S:g} s, and has said:\n{said}") from None
 
 
 def _listen(read_end, acknowledged):

@@ -593,6 +593,15 @@ async def test_an_order_to_go_on_that_overtakes_the_freeze_has_the_last_word(tmp
         assert len(replies) == 1
 
 
+async def test_a_checkpoint_that_is_over_before_the_worker_was_asked_leaves_nobody_standing(tmp_path):
+    async with generating(tmp_path) as (old, replies, _):
+        capture = old.hooks("policy_model")
+        capture.close()  # one of several workers may hear both in one go
+        capture.open()
+        await trio.sleep(1.1)
+        assert len(replies) == 1
+
+
 async def test_an_order_to_go_on_that_is_lost_is_repeated(tmp_path):
     tries = []
 

@@ -94,7 +94,7 @@ class Cuts:
         self._settled = trio.Event()
         self._frozen = [call for call in calls if call.id not in self._calls.answers]
         self._frozen_until = trio.current_time() + frozen_s
-        self.tasks.start_soon(self._cut, calls, self._frozen, frozen_s, patience_s)
+        self.tasks.start_soon(self._cut, self._taken, calls, self._frozen, frozen_s, patience_s)
 
     def open(self) -> None:
         """It is over: everything goes on."""
@@ -110,9 +110,13 @@ class Cuts:
     # -- taking them ----------------------------------------------------------------------------------------
 
     async def _cut(
-        self, calls: Sequence[Call], generating: Sequence[Call], frozen_s: float, patience_s: float
+        self,
+        taken: dict[str, FiledCut],
+        calls: Sequence[Call],
+        generating: Sequence[Call],
+        frozen_s: float,
+        patience_s: float,
     ) -> None:
-        taken = self._taken
         with trio.move_on_after(patience_s):
             async with trio.open_nursery() as both:
                 both.start_soon(self._quietly, partial(self._keep_whole, taken, calls))
@@ -140,6 +144,8 @@ class Cuts:
 
     async def _ask(self, taken: dict[str, FiledCut], calls: Sequence[Call], frozen_s: float) -> None:
         async with self._one_at_a_time:
+            if taken is not self._taken:
+                return  # it is over, and its thaw was here first: nobody would thaw these
             receipt = await self._source.cut(calls, frozen_s)
         told = accounted([call.id for call in calls], receipt)
         taken.update(await self._in_thread(partial(self._checked, calls, told)))
