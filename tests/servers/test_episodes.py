@@ -119,6 +119,7 @@ async def test_an_attempt_that_is_under_way_is_not_run_twice():
     assert replies == [500]
 
 
+@pytest.mark.usefixtures("autojump_clock")  # it is asked again for minutes
 async def test_a_failing_server_is_told_as_gym_does_and_the_sessions_are_ended():
     deployment = Deployment({"inference": lambda _request: httpx.Response(429, text="slow down")})
     async with deployment.asking() as client:
