@@ -62,7 +62,7 @@ def _no_folder_is_left(monkeypatch):
     with tempfile.TemporaryDirectory(dir="/tmp") as short:  # a socket's name has to be
         monkeypatch.setenv("TMPDIR", short)
         yield
-        assert until(lambda: not [*Path(short).iterdir()], 10)
+        assert until(lambda: not [*Path(short).iterdir()], 10), [*Path(short).rglob("*")]
 
 
 @pytest.mark.parametrize("counts", [(2, 3, 1), (1, 4)])
