@@ -12,6 +12,7 @@ import trio
 import trio.testing
 
 NEVER_SKIPPED_IN_CI: Final = ("slurm", "root")
+LONGEST_FIRST: Final = ("slurm", "processes")
 
 hypothesis.settings.register_profile("ci", derandomize=True, max_examples=200, deadline=None)
 hypothesis.settings.register_profile("dev", deadline=None)
@@ -19,10 +20,19 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _ctrl_c_is_heard() -> None:
-    """Whoever starts tests in the background has INT ignored, and every process that we start with it."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+def _signals_are_heard() -> None:
+    """Whoever starts tests in the background has INT ignored, by nohup HUP, and so has all we start."""
+    for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, default)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that wait for processes come first: of two workers none is left alone with them at the end."""
+    marks = {item.path: set[str]() for item in items}
+    for item in items:
+        marks[item.path].update(mark.name for mark in item.iter_markers())
+    items.sort(key=lambda item: [mark not in marks[item.path] for mark in LONGEST_FIRST])
 
 
 @pytest.fixture
