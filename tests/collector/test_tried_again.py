@@ -107,6 +107,20 @@ async def test_no_reply_is_sent_again_as_the_next_attempt_within_the_retry_budge
     assert len(set(sent)) == len(sent)
 
 
+async def test_rows_that_are_all_lost_at_once_share_the_retry_budget(tmp_path):
+    place, sent = RunFolder(tmp_path, rows=10), []
+
+    async def dispatch(row, attempt):
+        sent.append((row["prompt"], attempt))
+        if attempt == 0:
+            await trio.sleep_forever()
+        return {"reward": 1}
+
+    report = await place.collect(dispatch, row_timeout_s=1)
+    assert len(sent) == report.sends == 12  # 1.2 x 10
+    assert (report.succeeded, report.failed) == (2, 8)
+
+
 async def test_when_time_is_up_no_row_is_started_and_the_rest_is_left(tmp_path):
     place = RunFolder(tmp_path, rows=10)
     report = await place.collect(rewarded, concurrency=1, budget_s=5, drain_margin_s=math.ulp(1))

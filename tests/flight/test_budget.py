@@ -14,13 +14,40 @@ def test_all_sends_together_stay_within_a_fifth_above_the_rows(rows, attempts):
     for _ in range(rows):
         nth = 1
         budget.sent(nth)
-        while budget.allows_another(nth):
+        while budget.promises_another(nth):
             nth += 1
             budget.sent(nth)
         sends.append(nth)
     assert budget.rows == rows
     assert budget.sends == sum(sends) <= 1.2 * rows
     assert max(sends) <= attempts
+
+
+@given(st.integers(1, 100), st.lists(st.sampled_from(["again", "closed", "left"]), max_size=300))
+def test_rows_that_are_lost_together_share_what_is_left_of_the_budget(rows, ends):
+    budget, waiting, flying, most = RetryBudget(3), [], [1] * rows, 1.2 * rows
+    for _ in flying:
+        budget.sent(1)
+    for end in ends:
+        while flying:  # all are lost before any is sent again
+            nth = flying.pop()
+            waiting += [nth + 1] * budget.promises_another(nth)
+        if not waiting:
+            break
+        nth = waiting.pop()
+        if end == "left":
+            budget.given_up(nth)
+            continue
+        budget.sent(nth)
+        assert budget.sends <= most
+        if end == "closed":
+            budget.taken_back(nth)
+            waiting.insert(0, nth)
+        else:
+            flying.append(nth)
+    assert budget.sends + len(waiting) <= most
+    if not waiting:
+        assert budget.promises_another(1) == (budget.sends + 1 <= most), "no promise is kept for nobody"
 
 
 @pytest.mark.parametrize("luck", [0.0, 0.5, 1.0])

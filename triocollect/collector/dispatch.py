@@ -82,6 +82,7 @@ async def fly(fleet: Fleet, row: Row) -> None:
         counted, closed = (counted + 1, 0) if end.counts else (counted, closed + 1)
         await trio.sleep(end.pause_s)
         if (why := await _why_no_more(fleet, row)) is not None:
+            fleet.retries.given_up(counted + 1)
             fleet.tell(RowLeft(row.key, why))
             return
         await fleet.gate.enter(row.key)
@@ -147,6 +148,7 @@ def _not_begun(fleet: Fleet, flight: Flight, outcome: NothingRan | Refused, clos
     else:
         fleet.ledger.nothing_ran(flight.row.key)
         if closed >= MOST_KNOCKS:
+            fleet.retries.given_up(flight.nth)
             fleet.tell(RowLeft(flight.row.key, f"its server cannot be reached: {outcome.reason}"))
             return LastWord(None)
     return _again(fleet, flight, outcome, closed + 1, counts=False)
@@ -154,7 +156,7 @@ def _not_begun(fleet: Fleet, flight: Flight, outcome: NothingRan | Refused, clos
 
 def _try_again(fleet: Fleet, flight: Flight, outcome: NothingRan | NoReply | Refused) -> End:
     """As the same attempt where nothing ran, else as the next; or the row is given up for this run."""
-    if not fleet.retries.allows_another(flight.nth):
+    if not fleet.retries.promises_another(flight.nth):
         return LastWord(_give_up(fleet, flight, outcome))
     if isinstance(outcome, NothingRan):
         _nothing_ran(fleet, flight)

@@ -16,22 +16,32 @@ class RetryBudget:
 
     def __init__(self, max_attempts: int) -> None:
         self._max_attempts: Final = max_attempts
+        self._promised = 0  # rows that may be sent again and have not been: many are lost at once
         self.rows = 0
         self.sends = 0
 
     def sent(self, nth: int) -> None:
-        """A row is sent for the nth time by this run, counted from 1."""
+        """A row is sent for the nth time by this run, counted from 1; above that it was promised."""
         self.sends += 1
         self.rows += nth == 1
+        self._promised -= nth > 1
 
     def taken_back(self, nth: int) -> None:
-        """That send did not count: the server was closed for a checkpoint."""
+        """That send did not count: the server was closed for a checkpoint. What was promised still is."""
         self.sends -= 1
         self.rows -= nth == 1
+        self._promised += nth > 1
 
-    def allows_another(self, sends_of_row: int) -> bool:
-        """Whether a row that was sent so often may be sent once more."""
-        return sends_of_row < self._max_attempts and self.sends + 1 <= SENDS_PER_ROW * self.rows
+    def promises_another(self, sends_of_row: int) -> bool:
+        """Whether a row that was sent so often may be sent once more, for which its share is kept."""
+        kept = self.sends + self._promised + 1 <= SENDS_PER_ROW * self.rows
+        promised = kept and sends_of_row < self._max_attempts
+        self._promised += promised
+        return promised
+
+    def given_up(self, nth: int) -> None:
+        """A row is not sent for the nth time after all."""
+        self._promised -= nth > 1
 
 
 class TimeBudget:
