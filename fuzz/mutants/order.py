@@ -11,6 +11,7 @@ QUICKEST_FIRST: Final = (
     "test_oracle",
     "test_tally",
     "test_rules",
+    "test_resuming",
     "test_ledger_machine",
     "test_dispatch_log_machine",
     "test_capture_ledger",
@@ -47,7 +48,14 @@ ASKED_BY: Final = {
     5: ("test_promises", "test_stories", "test_workers", "test_whole_run"),
     6: ("test_ledger_machine", "test_stories", "test_workers", "test_whole_run"),
     7: ("test_ledger_machine", "test_promises", "test_stories", "test_whole_run", "test_files"),
-    8: ("test_participant_whole", "test_promises", "test_phases_machine", "test_stories", "test_workers"),
+    8: (
+        "test_resuming",
+        "test_participant_whole",
+        "test_promises",
+        "test_phases_machine",
+        "test_stories",
+        "test_workers",
+    ),
     9: ("test_participant_whole", "test_promises", "test_phases_machine"),
     10: (
         "test_store_machine",
