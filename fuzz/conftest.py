@@ -4,6 +4,8 @@ import hypothesis
 import pytest
 from hypothesis import Phase
 
+from fuzz.heard import hear
+
 OPTION = "--until-invariant"
 
 
@@ -28,6 +30,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
     if number is not None and report.failed and f"invariant {number} is broken" in report.longreprtext:
         item.session.shouldstop = f"invariant {number} is broken, as was to be shown"
     return report
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _signals_are_heard() -> None:
+    hear()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import inspect
 import os
-import signal
 from collections.abc import Callable, Generator, Iterator
 from typing import Final
 
@@ -10,6 +9,8 @@ import hypothesis
 import pytest
 import trio
 import trio.testing
+
+from fuzz.heard import hear
 
 NEVER_SKIPPED_IN_CI: Final = ("slurm", "root")
 LONGEST_FIRST: Final = ("slurm", "processes")
@@ -21,10 +22,7 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 @pytest.fixture(autouse=True, scope="session")
 def _signals_are_heard() -> None:
-    """Whoever starts tests in the background has INT ignored, by nohup HUP, and so has all we start."""
-    for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
-        if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, default)
+    hear()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
