@@ -113,7 +113,7 @@ def import_fault(place: Path) -> str | None:
 def short_profile(place: Path, seed: int, until: int | None) -> Seen:
     """Run it in a copy. It ends with the first failure that names invariant `until`."""
     modules = in_order((path.stem for path in (place / "fuzz").glob("test_*.py")), until)
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short"]
+    words = [sys.executable, "-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", "--tb=short"]
     words += [f"fuzz/{module}.py" for module in modules]
     words += [f"--hypothesis-seed={seed}"]
     words += [] if until is None else [f"--until-invariant={until}"]
