@@ -23,6 +23,7 @@ QUICKEST_FIRST: Final = (
     "test_promises",
     "test_phases_machine",
     "test_stories",
+    "test_generation_cuts",
     "test_workers",
     "test_disk_errors",
     "test_crash_states",
@@ -65,7 +66,7 @@ ASKED_BY: Final = {
         "test_workers",
         "test_whole_run",
     ),
-    11: ("test_promises", "test_stories", "test_whole_run"),
+    11: ("test_generation_cuts", "test_promises", "test_stories", "test_whole_run"),
     12: ("test_stories", "test_workers", "test_whole_run"),
     13: (
         "test_database_machine",
