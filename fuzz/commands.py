@@ -55,7 +55,7 @@ COMMANDS: Final = {
         "fuzz.files.explore:explore",
         "harm every file that a run reads, and hold what it makes of it against an oracle that reads bytes",
         120.0,
-        part=1.05,
+        part=1.2,
         again="PLACE:NUMBER",
     ),
     "sim": Command(

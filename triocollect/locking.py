@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import fcntl
+import itertools
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -133,7 +134,7 @@ class Lockable:
 
 def missing_folders(folder: Path) -> tuple[Path, ...]:
     """This one and those above it that are not there, from it upwards. Raises OSError."""
-    return tuple(one for one in (folder, *folder.parents) if not one.exists())
+    return tuple(itertools.takewhile(lambda one: not one.exists(), (folder, *folder.parents)))
 
 
 def try_lock(descriptor: int) -> None:

@@ -15,7 +15,7 @@ class Bench:
 
     def lay(self, files: dict[str, bytes | None]) -> None:
         """These files and folders (None) and nothing else; a folder stands before what is in it."""
-        there = dict(self._there(""))
+        there = self._there()
         for path in list(reversed(there)):
             if path not in files or (files[path] is None) != (there[path] is None):
                 (os.rmdir if there.pop(path) is None else os.unlink)(f"{self.folder}/{path}")
@@ -32,16 +32,21 @@ class Bench:
             file.write(data)
         self._laid[path] = data, _told(os.stat(place))  # noqa: PTH116
 
-    def _there(self, below: str):
+    def _there(self) -> dict[str, tuple[int, ...] | None]:
         """Folders before what is in them."""
-        with os.scandir(f"{self.folder}/{below}") as entries:
-            for entry in entries:
-                path = f"{below}{entry.name}"
-                if entry.is_dir(follow_symlinks=False):
-                    yield path, None
-                    yield from self._there(f"{path}/")
-                else:
-                    yield path, _told(entry.stat(follow_symlinks=False))
+        found: dict[str, tuple[int, ...] | None] = {}
+        waiting = [""]
+        while waiting:
+            below = waiting.pop()
+            with os.scandir(f"{self.folder}/{below}") as entries:
+                for entry in entries:
+                    path = below + entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        found[path] = None
+                        waiting.append(f"{path}/")
+                    else:
+                        found[path] = _told(entry.stat(follow_symlinks=False))
+        return found
 
 
 def _told(status: os.stat_result) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from fuzz.disk.lives import a_story, record
 from fuzz.disk.places import memory_folder, named
 from fuzz.disk.start import Started, start
 from fuzz.disk.storage import Disk, Fact, Recorder
+from fuzz.garbage import rarely_collected
 from fuzz.invariants import BrokenError
 from fuzz.jobs import share
 from fuzz.quiet import quiet
@@ -48,10 +49,12 @@ def _stories(options: Options, tally: Tally) -> None:
         Cutting(seed, tally).everywhere(told_by(text) if text else a_story(seed))
         return
     deadline = time.monotonic() + options.seconds
-    for seed in itertools.count(options.seed):
-        if time.monotonic() > deadline:
-            return
-        Cutting(seed, tally, deadline=deadline).everywhere(a_story(seed))
+    with rarely_collected() as collect:
+        for seed in itertools.count(options.seed):
+            if time.monotonic() > deadline:
+                return
+            Cutting(seed, tally, deadline=deadline).everywhere(a_story(seed))
+            collect()
 
 
 @frozen
@@ -92,7 +95,7 @@ class Cutting:
 
     def _live(self, story: Story, begin: _Survivor | None) -> list[_Survivor]:
         with memory_folder() as root:
-            return self._cut(World(root / "world", story), begin)
+            return self._cut(World(root, story), begin)
 
     def _cut(self, world: World, begin: _Survivor | None) -> list[_Survivor]:
         bench, facts = Bench(world.folder), Facts()
@@ -122,10 +125,12 @@ class Cutting:
         dice = random.Random(self.seed)
         disk, cuts, survivors = Disk(recorder.base, recorder.everything), Cuts(dice), list[_Survivor]()
         rows = bench.folder.joinpath("in.jsonl").read_bytes().count(b"\n")
+        known, asked = 0, dict[bytes, int]()  # facts, now and when a state was asked last
         for point, (operation, told) in enumerate(recorder.log):
             disk.do(operation)
             if isinstance(operation, Fact):
                 facts.take(operation)
+                known += 1
             for state in cuts.states(disk):
                 if state.digest not in self._seen:
                     is_judged = self.share == 1.0 or dice.random() < self.share
@@ -135,8 +140,9 @@ class Cutting:
                         self._count(state, seen, told)
                         if self._may_live_on(seen, dice):
                             survivors = [*survivors, _Survivor(state, copied(facts))][-self.lives_on :]
-                if (seen := self._seen[state.digest]) is None:
+                if (seen := self._seen[state.digest]) is None or asked.get(state.digest) == known:
                     continue
+                asked[state.digest] = known
                 for number, what in broken(seen, facts, rows):
                     lost = state.lost or "nothing"
                     self._complain(number, what, f"a cut at point {point}, {told}, that took {lost}")

@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import random
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from attrs import define, field, frozen
 
@@ -17,6 +17,7 @@ from fuzz.disk.storage import Cut, Disk, Names, Write, put, walk, written
 ALL_OF: Final = 4  # names whose every set is tried
 MOST: Final = 8  # of more than that, and of writes, these last ones are told apart
 _DIGEST_BYTES: Final = 16
+_Layout: TypeAlias = tuple[tuple[str, bytes, int], ...]  # paths, as bytes too, and what is there, in order
 
 
 @frozen
@@ -43,50 +44,82 @@ class Cuts:
     dice: random.Random
     at_random: int = 12
     _digests: dict[bytes, bytes] = field(factory=dict)
+    _layouts: dict[tuple[int, ...], _Layout] = field(factory=dict)
+    _shape: int = -1  # of the disk that the layouts are of
 
     def states(self, disk: Disk) -> Iterator[State]:
-        """Each at least once."""
+        """Each once, named by the first way to it."""
+        told = set[bytes]()
+        sure = {node: self._digest(data) for node, data in disk.files.items()}
+        for names, ends in self._ways(disk):
+            layout = self._layout(disk, names)
+            digests = sure | {node: self._digest(end.data) for node, end in ends.items()}
+            parts = [one for _, path, node in layout for one in (path, digests.get(node, b"/"))]
+            digest = hashlib.blake2b(b"".join(parts), digest_size=_DIGEST_BYTES).digest()
+            if digest not in told:
+                told.add(digest)
+                files = {path: _bytes(disk, node, ends) for path, _, node in layout}
+                yield State(files, digest, _lost(disk, names, ends))
+
+    def _ways(self, disk: Disk) -> Iterator[tuple[Sequence[Names], dict[int, _Tail]]]:
+        """The names that are there and what became of ends; several may leave the same."""
         tails = {file: _tails(disk.files[file], changes) for file, changes in disk.data.items()}
         whole = {file: one[0] for file, one in tails.items()}
         gone = {file: one[1] for file, one in tails.items()}
         sets = list(_sets(disk.names, self.dice))
         for names in sets:
-            yield self._state(disk, names, whole)
-            yield self._state(disk, names, gone)
+            yield names, whole
+            yield names, gone
         for file, ends in tails.items():
             for end in ends[2:]:
-                yield self._state(disk, disk.names, whole | {file: end})
-                yield self._state(disk, disk.names, gone | {file: end})
-                yield self._state(disk, disk.names[:-1], whole | {file: end})
+                yield disk.names, whole | {file: end}
+                yield disk.names, gone | {file: end}
+                yield disk.names[:-1], whole | {file: end}
         for _ in range(self.at_random if tails and len(sets) > 1 else 0):
             ends = {file: self.dice.choice(one) for file, one in tails.items()}
-            yield self._state(disk, self.dice.choice(sets), ends)
+            yield self.dice.choice(sets), ends
 
-    def _state(self, disk: Disk, names: Sequence[Names], ends: dict[int, _Tail]) -> State:
-        folders, copied = dict(disk.folders), set[int]()
-        for one in names:
-            if one.folder not in copied:
-                copied.add(one.folder)
-                folders[one.folder] = dict(folders[one.folder])
-            put(folders[one.folder], one)
-        files: dict[str, bytes | None] = {}
-        told = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-        for path, node in sorted(walk(folders)):
-            data = files[path] = (
-                None if node in folders else ends[node].data if node in ends else disk.files[node]
-            )
-            told.update(path.encode())
-            told.update(b"/" if data is None else self._digest(data))
-        ways = {one.what for one in ends.values()} - {"whole"}
-        lost = [] if len(names) == len(disk.names) else ["names"]
-        lost += sorted(ways) if len(ways) < 2 else ["several ends"]
-        return State(files, told.digest(), " and ".join(lost))
+    def _layout(self, disk: Disk, names: Sequence[Names]) -> _Layout:
+        """It stays the same from point to point, until the disk is sure of other names."""
+        if self._shape != disk.shape:
+            self._shape = disk.shape
+            self._layouts.clear()
+        key = tuple(map(id, names))
+        known = self._layouts.get(key)
+        if known is None:
+            known = self._layouts[key] = _laid_out(disk, names)
+        return known
 
     def _digest(self, data: bytes) -> bytes:
         known = self._digests.get(data)
         if known is None:
             known = self._digests[data] = hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()
         return known
+
+
+def _laid_out(disk: Disk, names: Sequence[Names]) -> _Layout:
+    """What these names, beside those that are sure, lead to."""
+    folders, copied = dict(disk.folders), set[int]()
+    for one in names:
+        if one.folder not in copied:
+            copied.add(one.folder)
+            folders[one.folder] = dict(folders[one.folder])
+        put(folders[one.folder], one)
+    return tuple((path, path.encode(), node) for path, node in sorted(walk(folders)))
+
+
+def _bytes(disk: Disk, node: int, ends: dict[int, _Tail]) -> bytes | None:
+    """Of a file; None for a folder."""
+    if (end := ends.get(node)) is not None:
+        return end.data
+    return disk.files.get(node)
+
+
+def _lost(disk: Disk, names: Sequence[Names], ends: dict[int, _Tail]) -> str:
+    ways = {one.what for one in ends.values()} - {"whole"}
+    lost = [] if len(names) == len(disk.names) else ["names"]
+    lost += sorted(ways) if len(ways) < 2 else ["several ends"]
+    return " and ".join(lost)
 
 
 def _tails(sure: bytes, changes: list[Write | Cut]) -> list[_Tail]:

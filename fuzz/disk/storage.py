@@ -192,6 +192,7 @@ class Disk:
         self._everything = everything
         self.files: dict[int, bytes] = dict(base.files)
         self.folders: dict[int, dict[str, int]] = {key: dict(one) for key, one in base.folders.items()}
+        self.shape = 0  # another one whenever the names that are sure change
         self.names: list[Names] = []  # not sure, in order
         self.data: dict[int, list[Write | Cut]] = {}  # likewise, by file
 
@@ -208,6 +209,7 @@ class Disk:
                         self.files.setdefault(node, b"")
                 self.names.append(operation)
             case Sync(node=node) if node in self.folders:
+                self.shape += 1
                 for one in [one for one in self.names if one.folder == node]:
                     put(self.folders[node], one)
                 self.names = [one for one in self.names if one.folder != node]

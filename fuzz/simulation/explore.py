@@ -1,7 +1,6 @@
 """`python -m fuzz sim`: whole runs in simulated time, story after story, until the time is over."""
 
 import contextlib
-import gc
 import logging
 import math
 import os
@@ -10,21 +9,22 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from fuzz.commands import Options
+from fuzz.garbage import rarely_collected
 from fuzz.invariants import BrokenError
 from fuzz.jobs import share
 from fuzz.quiet import quiet
+from fuzz.scratch import SCRATCH
 from fuzz.simulation.drawing import LEAST, drawn
 from fuzz.simulation.lives import Lived, live
 from fuzz.simulation.shrinking import minimal
 from fuzz.simulation.story import Story, told_by
 from fuzz.tally import Tally
 
-MEMORY: Final = Path("/dev/shm")  # where there is one, the disk is none
 SHRINKING_S: Final = 20.0
 _STORIES_BETWEEN: Final = 25  # of two looks for garbage
 MOST_ATTEMPTS: Final = "100"  # of a row: none is given up
@@ -47,7 +47,7 @@ def explored(options: Options, tally: Tally, stories: float = math.inf, until: i
     dice, deadline = random.Random(options.seed), time.monotonic() + options.seconds
     seen, nth = Counter[str](), 0
     shrinking_s = SHRINKING_S if until is None else 0.0
-    with _rarely_collected() as collect, said_at_the_end(tally, seen):
+    with rarely_collected() as collect, said_at_the_end(tally, seen):
         while time.monotonic() < deadline and nth < stories and not _is_told(tally, until):
             if nth % _STORIES_BETWEEN == 0:
                 collect()
@@ -57,19 +57,6 @@ def explored(options: Options, tally: Tally, stories: float = math.inf, until: i
 
 def _is_told(tally: Tally, until: int | None) -> bool:
     return any(f"invariant {until} is broken" in violation for violation in tally.violations)
-
-
-@contextlib.contextmanager
-def _rarely_collected() -> Iterator[Callable[[], int]]:
-    """A story leaves little, and looking for it all the time, and among all modules, costs a tenth."""
-    gc.disable()
-    gc.collect()
-    gc.freeze()
-    try:
-        yield gc.collect
-    finally:
-        gc.unfreeze()
-        gc.enable()
 
 
 @contextlib.contextmanager
@@ -108,7 +95,7 @@ def told(story: Story) -> Lived:
     """Live a story in a folder of its own. Raises BrokenError, and whatever else goes wrong."""
     before = os.environ.get("NEMO_GYM_MAX_ROLLOUT_ATTEMPTS")
     os.environ["NEMO_GYM_MAX_ROLLOUT_ATTEMPTS"] = MOST_ATTEMPTS
-    root = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
+    root = Path(tempfile.mkdtemp(dir=SCRATCH))
     try:
         return live(root, story)
     finally:

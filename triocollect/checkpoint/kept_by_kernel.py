@@ -5,6 +5,7 @@ mounted again, with the machine still up: the boot's id is the same afterwards, 
 """
 
 import ctypes
+import functools
 import os
 import secrets
 import sys
@@ -40,10 +41,16 @@ def _boot() -> str:
 def _mount_of(folder: Path) -> str:
     told = ctypes.create_string_buffer(_STATX_BYTES)
     try:
-        statx = ctypes.CDLL(None).statx
+        statx = _libc().statx
     except (OSError, AttributeError):
         return ""
     if statx(_AT_FDCWD, os.fsencode(folder), 0, _MOUNT, told) != 0:
         return ""
     is_told = int.from_bytes(told.raw[:4], sys.byteorder) & _MOUNT  # stx_mask
     return str(int.from_bytes(told.raw[_MOUNT_AT : _MOUNT_AT + 8], sys.byteorder)) if is_told else ""
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    """Loaded once. Raises OSError."""
+    return ctypes.CDLL(None)

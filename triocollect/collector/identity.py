@@ -68,7 +68,8 @@ def values_of(config: Config, source: Path) -> dict[str, str]:
     }
     # Paths are bytes, and need not be text; and all of it is for people.
     return {
-        name: "".join(one if one.isprintable() else "?" for one in value) for name, value in values.items()
+        name: value if value.isprintable() else "".join(one if one.isprintable() else "?" for one in value)
+        for name, value in values.items()
     }
 
 
