@@ -10,6 +10,7 @@ import trio
 
 from fuzz.invariants import holds
 from fuzz.peers.http import FAULTS, NONE, RESULT, FaultyServer
+from fuzz.peers.life import over_sockets
 from fuzz.peers.rows import open_files
 from fuzz.tally import Tally
 from triocollect.checkpoint.discovery import Candidate, control_client, discover
@@ -17,8 +18,8 @@ from triocollect.checkpoint.line import Line
 from triocollect.errors import ControlError, UsageError
 from triocollect.protocol.messages import Answer, Greeted, Hello, Status
 
-PATIENCE_S: Final = 0.4
-LONGEST_S: Final = 30.0
+PATIENCE_S: Final = 5.0
+LONGEST_S: Final = 120.0
 AT_ONCE: Final = 40
 STATUS: Final = Status(
     boot="b", phase="open", operation=None, epoch=1, lease_expires=None, report=None, restored_pending=0,
@@ -98,6 +99,6 @@ async def _discover(names: list[str]) -> None:
 def control_meets_http(seed: int, tally: Tally) -> None:
     """All faults once, in an order of this seed. Raises BrokenError."""
     before = open_files()
-    trio.run(ask_all, seed, tally)
+    over_sockets(ask_all, seed, tally)
     holds(16, open_files() == before, f"{open_files() - before} descriptors are left open")
     tally.explored += 1

@@ -19,7 +19,8 @@ Act: TypeAlias = Callable[[trio.SocketStream, bytes], Awaitable[None]]
 RESULT, FAILED, LOST = "result", "failed", "lost"
 NONE: Final = "none"  # what a server should do: no fault
 MOST_REPLY_BYTES: Final = 4 << 20  # of the client under test
-_DRIP_S: Final = 0.01
+_FAR_TOO_MANY: Final = 64 << 20  # bytes of a reply
+_DRIP_S: Final = 1.0  # a few fit into what anybody waits for an answer
 
 
 @frozen
@@ -81,9 +82,11 @@ async def _stall_in_the_middle(stream: trio.SocketStream, good: bytes) -> None:
 
 
 async def _drip(stream: trio.SocketStream, good: bytes) -> None:
-    for byte in whole(good):
-        await stream.send_all(bytes([byte]))
-        await trio.sleep(_DRIP_S / 10)
+    """Byte by byte; those in the middle are late."""
+    reply = whole(good)
+    for nth in range(len(reply)):
+        await stream.send_all(reply[nth : nth + 1])
+        await trio.sleep(_DRIP_S if nth == len(reply) // 2 else 0)
 
 
 async def _drip_without_end(stream: trio.SocketStream, good: bytes) -> None:
@@ -93,27 +96,30 @@ async def _drip_without_end(stream: trio.SocketStream, good: bytes) -> None:
         await trio.sleep(_DRIP_S)
 
 
+async def _without_end(stream: trio.SocketStream, piece: bytes) -> None:
+    """More than anybody should take; then nothing: while bytes come no simulated time passes."""
+    for _ in range(_FAR_TOO_MANY // len(piece)):
+        await stream.send_all(piece)
+    await trio.sleep_forever()
+
+
 async def _endless_header(stream: trio.SocketStream, good: bytes) -> None:
     await stream.send_all(b"HTTP/1.1 200 OK\r\nx-padding: ")
-    while True:
-        await stream.send_all(b"x" * 4096)
+    await _without_end(stream, b"x" * 4096)
 
 
 async def _endless_headers(stream: trio.SocketStream, good: bytes) -> None:
     await stream.send_all(b"HTTP/1.1 200 OK\r\n")
-    while True:
-        await stream.send_all(b"x-more: of the same\r\n" * 50)
+    await _without_end(stream, b"x-more: of the same\r\n" * 50)
 
 
 async def _endless_body(stream: trio.SocketStream, good: bytes) -> None:
     await stream.send_all(head("200 OK", "connection: close"))
-    while True:
-        await stream.send_all(b" " * 65536)
+    await _without_end(stream, b" " * 65536)
 
 
 async def _endless_interim(stream: trio.SocketStream, good: bytes) -> None:
-    while True:
-        await stream.send_all(b"HTTP/1.1 100 Continue\r\n\r\n" * 20)
+    await _without_end(stream, b"HTTP/1.1 100 Continue\r\n\r\n" * 20)
 
 
 async def _kept_and_closed(stream: trio.SocketStream, good: bytes) -> None:

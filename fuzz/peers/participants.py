@@ -175,8 +175,13 @@ async def _rest(here: Lied) -> None:
 
 async def _next_run(here: Lied, tally: Tally, seed: int) -> str:
     """Fresh servers, the next collector: it restores all or nothing, whatever it is told. What came of it."""
-    whole = here.store.find().checkpoint
-    holds(10, whole is not None, "what was published cannot be found")
+    latest, whole = oracle.latest(here.root), here.store.find().checkpoint
+    published = None if latest is None else here.root / f"ckpt-{latest.sequence:06d}"
+    holds(10, published is not None, "nothing is published when nobody lies")
+    wrong = oracle.fault_of_chain(published, latest)
+    holds(3, wrong is None, f"what is published is not whole: {wrong}")
+    found = None if whole is None else whole.folder
+    holds(10, found == published, f"{published.name} is published, and a start goes on from {found}")
     for kind in here.servers:
         await here.restart_server(kind)
     here.network.chance = here.dice.choice((0.0, 0.1, 0.3))

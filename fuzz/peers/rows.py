@@ -14,6 +14,7 @@ import trio
 
 from fuzz.invariants import holds
 from fuzz.peers.http import FAILED, FAULTS, LOST, MOST_REPLY_BYTES, NONE, RESULT, FaultyServer
+from fuzz.peers.life import over_sockets
 from fuzz.scratch import SCRATCH
 from fuzz.tally import Tally
 from tests.collector.runs import RunFolder
@@ -21,7 +22,7 @@ from triocollect.errors import Exit
 
 ROWS: Final = 60
 LARGE: Final = 600_000  # bytes of a row that no socket takes at once
-ROW_S: Final = 1.2  # how long a row waits for its server
+ROW_S: Final = 5.0  # how long a row waits for its server, simulated like all time here
 LONGEST_S: Final = 90.0  # a run that lasts longer hangs
 _READ = [name for name, fault in FAULTS.items() if fault.reads]
 _UNREAD = [name for name, fault in FAULTS.items() if not fault.reads]
@@ -128,7 +129,7 @@ def rows_meet_http(seed: int, tally: Tally) -> None:
     """One run with the faults of this seed. Raises BrokenError."""
     folder, before = Path(tempfile.mkdtemp(prefix="peers-", dir=SCRATCH)), open_files()
     try:
-        trio.run(meet, folder, seed, tally)
+        over_sockets(meet, folder, seed, tally)
         holds(16, open_files() == before, f"{open_files() - before} descriptors are left open")
     finally:
         shutil.rmtree(folder)
