@@ -23,13 +23,13 @@ from opentelemetry.sdk.trace.sampling import Decision, Sampler
 
 from triocollect.config.settings import TelemetryConfig
 from triocollect.errors import UsageError
-from triocollect.telemetry.complaints import Complaints
+from triocollect.telemetry.complaints import Complaints, not_taken
 from triocollect.telemetry.counting import RunCounts
 from triocollect.telemetry.made import Attributes
 from triocollect.telemetry.metrics import Metering
 from triocollect.telemetry.recorder import Recorder
 from triocollect.telemetry.rows import RowSpans
-from triocollect.telemetry.sending import Batches, Post, given_to
+from triocollect.telemetry.sending import Batches, Pace, Post, given_to
 from triocollect.telemetry.spans import Give, Tracing, Wanted
 from triocollect.version import VERSION
 
@@ -89,7 +89,8 @@ class Exporting:
             self._closings.append(processor.shutdown)
             return given_to(processor, self.resource)
         about = cast("Attributes", self.resource.attributes)
-        batches = Batches(post, about, every_s=every_s(), at_once=MOST_AT_ONCE, most=MOST_WAITING)
+        pace = Pace(every_s(), at_once=MOST_AT_ONCE, most=MOST_WAITING)
+        batches = Batches(post, about, self._complaints.complain, pace)
         self._closings.append(batches.close)
         return batches.give
 
@@ -117,6 +118,8 @@ class Exporting:
             if self._complaints.heard and not complained:
                 complained, deadline = True, min(deadline, time.monotonic() + AFTER_A_COMPLAINT_S)
             time.sleep(LOOK_S)
+        if within_s and any(thread.is_alive() for thread in ending):
+            self._complaints.complain(not_taken(within_s))
         self._complaints.close()
 
 

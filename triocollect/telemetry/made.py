@@ -5,7 +5,9 @@ A span is made when it has ended. Identifiers are bytes, 16 of a trace and 8 of 
 
 import re
 from collections.abc import Mapping
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 Attributes: TypeAlias = Mapping[str, str | int | float | bool]
 SpanKind: TypeAlias = Literal["internal", "client", "server"]
@@ -16,7 +18,7 @@ _MOST_STATE: Final = 512  # characters that are passed on (W3C Trace Context, le
 _SAID: Final = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?")
 
 
-class Stand(NamedTuple):
+class Stand(msgspec.Struct, frozen=True, gc=False):
     """A span that others can be below. `state`: what another vendor wants to have passed on."""
 
     trace: bytes
@@ -36,23 +38,30 @@ class Stand(NamedTuple):
         return {**said, TRACESTATE: self.state} if self.state else said
 
 
-class Span(NamedTuple):
-    """A span that has ended. Times in nanoseconds since 1970; `fault`: what ended it as an error."""
+class Sort(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """What many spans have in common. It is equal to itself alone: what is made of it may be kept by it."""
 
     name: str
+    kind: SpanKind
+    about: Attributes
+
+
+class Span(msgspec.Struct, frozen=True, gc=False):
+    """A span that has ended. Times in nanoseconds since 1970; `fault`: what ended it as an error."""
+
+    sort: Sort
     at: Stand
     parent: Stand | None
-    kind: SpanKind
     began: int
     ended: int
-    about: Attributes
+    about: Attributes  # beside what its sort says
     links: tuple[Stand, ...] = ()
     fault: str | None = None
 
 
 def traceparent(trace: bytes, span: bytes, *, sampled: bool) -> str:
     """W3C Trace Context, level 1."""
-    return f"00-{trace.hex()}-{span.hex()}-0{sampled:d}"
+    return f"00-{trace.hex()}-{span.hex()}-{'01' if sampled else '00'}"
 
 
 def stand_of(headers: Mapping[str, str]) -> Stand | None:

@@ -6,6 +6,7 @@ once, in a thread of its own: between one row and the next the same steps would 
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -22,10 +23,21 @@ from triocollect.events import (
 )
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.telemetry import ids
-from triocollect.telemetry.made import TRACEPARENT, Attributes, Span, Stand, traceparent
+from triocollect.telemetry.made import TRACEPARENT, Sort, Span, Stand, traceparent
 from triocollect.telemetry.spans import Give, Now, Wanted
 
 _TRACEPARENT: Final = TRACEPARENT.encode()
+_MOST_SORTS: Final = 256  # nearly all attempts are the first one of their row, and succeed
+
+
+@lru_cache(_MOST_SORTS)
+def _rows(outcome: str) -> Sort:
+    return Sort("row", "internal", {"triocollect.outcome": outcome})
+
+
+@lru_cache(_MOST_SORTS)
+def _attempts(attempt: int, outcome: str) -> Sort:
+    return Sort("attempt", "client", {"triocollect.attempt": attempt, "triocollect.outcome": outcome})
 
 
 class _Row(msgspec.Struct, gc=False):  # in no cycle; thousands wait, and the collector would look at each
@@ -48,18 +60,17 @@ class _Row(msgspec.Struct, gc=False):  # in no cycle; thousands wait, and the co
         """Of the last attempt and of the row."""
         above = self.at
         yield self.attempt_span(above, self.ended, self.outcome, self.fault)
-        about = {"triocollect.rollout_id": self.episode.rollout_id, "triocollect.outcome": self.outcome}
-        yield Span("row", above, None, "internal", self.began, self.ended, about, self.links, self.fault)
+        about = {"triocollect.rollout_id": self.episode.rollout_id}
+        yield Span(_rows(self.outcome), above, None, self.began, self.ended, about, self.links, self.fault)
 
     def attempt_span(self, above: Stand, ended: int, outcome: str, fault: str | None) -> Span:
         """Of the last attempt: it ended when it was known that no reply comes, if it was."""
         if self.retried is not None:
             fault, ended = self.retried
             outcome = "retried"
-        about: Attributes = {"triocollect.attempt": self.episode.attempt, "triocollect.outcome": outcome}
+        sort, at = _attempts(self.episode.attempt, outcome), self.attempt(self.episode)
         links = () if self.continues is None else (self.attempt(self.continues),)
-        at = self.attempt(self.episode)
-        return Span("attempt", at, above, "client", self.attempt_began, ended, about, links, fault)
+        return Span(sort, at, above, self.attempt_began, ended, {}, links, fault)
 
     def attempt(self, episode: EpisodeId) -> Stand:
         return Stand(self.trace, ids.attempt_span(self.trace, episode.attempt), self.sampled)
@@ -81,7 +92,8 @@ class RowSpans:
     ) -> None:
         self._give: Final = give
         self._wanted: Final = wanted
-        self._links: Final = run
+        self._run_span: Final = run
+        self._links: tuple[Stand, ...] = ()
         self._now: Final = now
         self._run = ""
         self._rows: Final[dict[RowKey, _Row]] = {}
@@ -102,7 +114,7 @@ class RowSpans:
             case RowLeft():
                 self._ended(event.key, "left")
             case RunStarted():
-                self._run = event.run
+                self._run, self._links = event.run, self._run_span()
             case Restored():
                 self._continues.update((after, before) for before, after in event.continued)
             case _:
@@ -138,5 +150,5 @@ class RowSpans:
         """A row that was never sent has no span."""
         row = self._rows.pop(key, None)
         if row is not None and row.sampled:
-            row.ended, row.outcome, row.fault, row.links = self._now(), outcome, fault, self._links()
+            row.ended, row.outcome, row.fault, row.links = self._now(), outcome, fault, self._links
             self._give(row)

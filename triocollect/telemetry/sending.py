@@ -4,7 +4,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
@@ -17,6 +17,7 @@ from triocollect.telemetry.spans import Give
 from triocollect.version import VERSION
 
 SCOPE: Final = "triocollect"
+_SLOW: Final = "the store takes them more slowly than they come"
 _SCOPE: Final = InstrumentationScope(SCOPE, VERSION)
 
 
@@ -32,20 +33,28 @@ class Posted(Protocol):
 Post: TypeAlias = Callable[[bytes], Posted]  # blocks, and tries again by itself
 
 
+class Pace(NamedTuple):
+    """When spans are sent."""
+
+    every_s: float
+    at_once: int  # so many make a request, and do not wait any longer
+    most: int  # rows, or other spans, that wait
+
+
 class Batches:
     """Makes, encodes and sends spans in a thread of its own: every so often, and when many were given.
 
-    What a store does not take is gone, and where `most` wait no more are kept: rows do not wait for it.
-    `at_once`: so many spans make a request.
+    What a store does not take is gone, and where too many wait no more are kept: rows do not wait for it.
+    `complain` hears what fails in the thread, which goes on, and at the end how many were not kept.
     """
 
-    def __init__(self, post: Post, resource: Attributes, *, every_s: float, at_once: int, most: int) -> None:
+    def __init__(self, post: Post, resource: Attributes, complain: Callable[[str], None], pace: Pace) -> None:
         self._post: Final = post
         self._resource: Final = resource
-        self._every_s: Final = every_s
-        self._at_once: Final = at_once
-        self._most: Final = most
+        self._complain: Final = complain
+        self._pace: Final = pace
         self._waiting: Final = deque[Iterable[Span]]()  # one thread puts in, one takes out
+        self._not_kept = 0
         self._over = False
         self._wake: Final = threading.Event()
         self._thread: Final = threading.Thread(target=self._run, name="spans", daemon=True)
@@ -53,10 +62,12 @@ class Batches:
 
     def give(self, spans: Iterable[Span]) -> None:
         """Some spans that have ended."""
-        if (waiting := len(self._waiting)) < self._most:
-            self._waiting.append(spans)
-            if waiting + 1 >= self._at_once and not self._wake.is_set():
-                self._wake.set()
+        if (waiting := len(self._waiting)) >= self._pace.most:
+            self._not_kept += 1
+            return
+        self._waiting.append(spans)
+        if waiting + 1 >= self._pace.at_once and not self._wake.is_set():
+            self._wake.set()
 
     def close(self) -> None:
         """Send what is left; blocks until that is done."""
@@ -66,20 +77,30 @@ class Batches:
 
     def _run(self) -> None:
         while not self._over:
-            self._wake.wait(self._every_s)
+            self._wake.wait(self._pace.every_s)
             self._wake.clear()
             self._send()
         self._send()
+        if self._not_kept:
+            self._complain(f"spans of {self._not_kept} rows, or of other work, are lost: {_SLOW}")
 
     def _send(self) -> None:
-        spans = map(encoded, self._given())
-        while some := list(islice(spans, self._at_once)):
-            self._post(request(self._resource, (SCOPE, VERSION), some))
+        spans = self._encoded()
+        while some := list(islice(spans, self._pace.at_once)):
+            try:
+                self._post(request(self._resource, (SCOPE, VERSION), some))
+            except Exception as error:  # noqa: BLE001  # whatever it is, the next ones may come through
+                self._complain(f"a request cannot be sent: {type(error).__name__}: {error}")
 
-    def _given(self) -> Iterator[Span]:
+    def _encoded(self) -> Iterator[bytes]:
         """What waits now; what comes meanwhile is for the next time, or requests would be many and small."""
         for _ in range(len(self._waiting)):
-            yield from self._waiting.popleft()
+            try:
+                some = [encoded(span) for span in self._waiting.popleft()]
+            except Exception as error:  # noqa: BLE001  # as above
+                self._complain(f"a span cannot be written down: {type(error).__name__}: {error}")
+            else:
+                yield from some
 
 
 def given_to(processor: SpanProcessor, resource: Resource) -> Give:
@@ -95,13 +116,13 @@ def given_to(processor: SpanProcessor, resource: Resource) -> Give:
 def readable(span: Span, resource: Resource) -> ReadableSpan:
     """The SDK's form of a span."""
     return ReadableSpan(
-        name=span.name,
+        name=span.sort.name,
         context=_context(span.at),
         parent=None if span.parent is None else _context(span.parent),
         resource=resource,
-        attributes=span.about,
+        attributes={**span.sort.about, **span.about},
         links=[Link(_context(to)) for to in span.links],
-        kind=SpanKind[span.kind.upper()],
+        kind=SpanKind[span.sort.kind.upper()],
         status=Status() if span.fault is None else Status(StatusCode.ERROR, span.fault),
         start_time=span.began,
         end_time=span.ended,

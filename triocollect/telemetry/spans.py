@@ -5,16 +5,26 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from contextvars import Token
+from functools import lru_cache
 from types import TracebackType
 from typing import Final, Self, TypeAlias
 
+from msgspec.structs import replace
+
 from triocollect.telemetry import here, ids
 from triocollect.telemetry.here import stand
-from triocollect.telemetry.made import Attributes, Span, SpanKind, Stand, stand_of
+from triocollect.telemetry.made import Attributes, Sort, Span, SpanKind, Stand, stand_of
 
 Give: TypeAlias = Callable[[Iterable[Span]], None]  # they are made when they are read, by any thread
 Wanted: TypeAlias = Callable[[bytes], bool]  # whether a trace that begins here is kept
 Now: TypeAlias = Callable[[], int]
+
+_MOST_NAMES: Final = 1024  # no more than these are kept
+
+
+@lru_cache(_MOST_NAMES)
+def _sort(name: str, kind: SpanKind) -> Sort:
+    return Sort(name, kind, {})
 
 
 class Tracing:
@@ -35,7 +45,7 @@ class Tracing:
         """From here on spans of this task are below the run's."""
         trace = ids.run_trace(run)
         at = Stand(trace, new_span(), self._wanted(trace))
-        self._run = Span("run", at, None, "internal", self._now(), 0, {"triocollect.run": run})
+        self._run = Span(_sort("run", "internal"), at, None, self._now(), 0, {"triocollect.run": run})
         stand.set(at)
 
     def end_run(self) -> None:
@@ -58,7 +68,7 @@ class Tracing:
         """A span that had begun is over; being cancelled is no fault."""
         if span.at.sampled:
             said = f"{type(fault).__name__}: {fault}" if isinstance(fault, Exception) else None
-            self._give((span._replace(ended=self._now(), fault=said),))
+            self._give((replace(span, ended=self._now(), fault=said),))
 
     def _below(self, parent: Stand | None, name: str, kind: SpanKind, about: Attributes) -> "_Open":
         """What begins a trace is asked for by the sampler; what is below something follows that."""
@@ -67,7 +77,7 @@ class Tracing:
             at = Stand(trace, new_span(), self._wanted(trace))
         else:
             at = Stand(parent.trace, new_span(), parent.sampled, state=parent.state)
-        return _Open(self, Span(name, at, parent, kind, self._now(), 0, about))
+        return _Open(self, Span(_sort(name, kind), at, parent, self._now(), 0, about))
 
 
 class _Open:
@@ -82,7 +92,7 @@ class _Open:
 
     def note(self, attributes: Attributes, /) -> None:
         """More about it."""
-        self._span = self._span._replace(about={**self._span.about, **attributes})
+        self._span = replace(self._span, about={**self._span.about, **attributes})
 
     def __enter__(self) -> Self:
         self._token = stand.set(self._span.at)

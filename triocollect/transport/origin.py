@@ -1,4 +1,4 @@
-"""Where a request goes: URLs taken apart once, and the first lines of a request written once."""
+"""Where a request goes: URLs taken apart once, and the head of a request written once, with holes."""
 
 import re
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ _PLAIN_URL: Final = re.compile(
     rf"(https?)://([a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*|{_BYTE}(?:\.{_BYTE}){{3}})(?::([1-9][0-9]{{0,4}}))?"
     r"((?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?)"
 )
+_BREAKS: Final = b"\r\n\0"
 _OURS: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"connection", b"expect"))
 _TOKEN: Final = frozenset(b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _DEFAULTS: Final = (
@@ -53,30 +54,48 @@ class Address(NamedTuple):
 class Destination:
     """One URL that requests go to again and again."""
 
-    __slots__ = ("_host", "_path", "_starts", "origin")
+    __slots__ = ("_forms", "_host", "_path", "origin")
 
     def __init__(self, url: str) -> None:
         self.origin, self._host, self._path = _plain_address(url) or _any_address(url)
-        self._starts: dict[tuple[bytes, ...], bytes] = {}
+        self._forms: dict[tuple[bytes, ...], bytes] = {}
 
     def head(self, method: bytes, headers: Headers, length: int | None) -> bytes:
-        """The head of a request with the caller's headers; the first lines come from the last one like it."""
-        shape = (method, *[name for name, _ in headers])
-        start = self._starts.get(shape) or self._start(shape, headers)
-        if headers:
-            start += header_lines(headers)
-        return start + b"\r\n" if length is None else b"%bcontent-length: %d\r\n\r\n" % (start, length)
+        """The head of a request with the caller's headers; all but values comes from the last one like it.
 
-    def _start(self, shape: tuple[bytes, ...], headers: Headers) -> bytes:
+        Raises NotSentError (`bad_request`) for headers that cannot be sent.
+        """
+        names: list[bytes] = [method]
+        values: list[bytes] = []
+        for name, value in headers:
+            names.append(name)
+            values.append(value)
+        if length is not None:
+            names.append(b"content-length")
+            values.append(b"%d" % length)
+        shape = tuple(names)
+        form = self._forms.get(shape) or self._form(shape, headers)
+        check_values(values)
+        return form % tuple(values)
+
+    def _form(self, shape: tuple[bytes, ...], headers: Headers) -> bytes:
+        """Such a head, with a hole for the value of each header."""
         given = {name.lower() for name, _ in headers}
         if taken := given & _OURS:
             raise NotSentError(f"the header {min(taken)!r} is the transport's own", kind="bad_request")
-        method = shape[0]
+        method, *names = shape
         check_names(headers)
         defaults = _POST_DEFAULTS if method == b"POST" else _DEFAULTS
         lines = [(b"host", self._host), *[pair for pair in defaults if pair[0] not in given]]
-        start = self._starts[shape] = request_line(method, self._path) + header_lines(lines)
-        return start
+        start = request_line(method, self._path) + header_lines(lines)
+        holes = [b"%b: %%b\r\n" % _literal(name) for name in names]
+        form = self._forms[shape] = b"%b%b\r\n" % (_literal(start), b"".join(holes))
+        return form
+
+
+def _literal(part: bytes) -> bytes:
+    """A part of a form that has no hole."""
+    return part.replace(b"%", b"%%")
 
 
 def _plain_address(url: str) -> Address | None:
@@ -118,11 +137,13 @@ def check_names(headers: Headers) -> None:
 
 
 def header_lines(headers: Headers) -> bytes:
-    """The lines of headers whose names were checked.
+    """The lines of headers whose names were checked. Raises what `check_values` raises."""
+    check_values([value for _, value in headers])
+    return b"".join([b"%b: %b\r\n" % pair for pair in headers])
 
-    Raises NotSentError (`bad_request`) for a value that would begin another line.
-    """
-    lines = b"".join([b"%b: %b\r\n" % pair for pair in headers])
-    if lines.count(b"\n") != len(headers) or lines.count(b"\r") != len(headers) or b"\0" in lines:
+
+def check_values(values: Sequence[bytes]) -> None:
+    """Raises NotSentError (`bad_request`) for a value that would begin another line."""
+    said = b"".join(values)
+    if said.translate(None, _BREAKS) != said:
         raise NotSentError("a header value holds a line break or a NUL", kind="bad_request")
-    return lines

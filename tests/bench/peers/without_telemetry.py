@@ -4,6 +4,7 @@
 """
 
 import ast
+import compileall
 import shutil
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,7 @@ def copy_package(package: Path, folder: Path, *, hooks: bool) -> None:
         for module in sorted(copy.rglob("*.py")):
             if "telemetry" not in module.relative_to(copy).parts[:1]:
                 module.write_text(without_hooks(module.read_text()))
+    compileall.compile_dir(copy, quiet=1)  # as a package is that was installed
 
 
 def without_hooks(source: str) -> str:
