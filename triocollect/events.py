@@ -1,7 +1,7 @@
 """What a run tells while it goes on; progress and logs listen. Pure."""
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -137,4 +137,5 @@ Event: TypeAlias = (
     | CheckpointStarted
     | CheckpointEnded
 )
+EVENTS: Final[tuple[type[Event], ...]] = get_args(Event)
 Listener: TypeAlias = Callable[[Event], None]

@@ -10,45 +10,27 @@ from triocollect.events import (
     Event,
     Restored,
     RetiredRows,
-    RowFailed,
-    RowLeft,
-    RowRetried,
-    RowSent,
-    RowSucceeded,
     RunStarted,
 )
-from triocollect.protocol.ids import RowKey
 from triocollect.telemetry.here import Counts
+from triocollect.telemetry.rows import ENDS, Rows
 
+HEARD: Final = (RunStarted, Restored, RetiredRows, CheckpointEnded)
 _CALLS: Final = ("cut", "not_cut", "held", "undelivered")  # as model servers call them in their reports
 _FROM_NONE: Final = ("rows.continued", "rows.restarted", "rows.retired", "checkpoint.blockers")
-_ENDS: Final = ("succeeded", "failed", "left")
 
 
 class RunCounts:
-    """Listens to a run. What each row counts for is only noted, and looked up when somebody asks."""
+    """Listens to a run. Its rows are counted by `rows`, and looked up when somebody asks."""
 
-    def __init__(self, counts: Counts) -> None:
+    def __init__(self, counts: Counts, rows: Rows) -> None:
         self._counts: Final = counts
-        self._flying: Final[set[RowKey]] = set()
-        self._to_run = self._sent = self._retried = 0
-        self._ended: Final = dict.fromkeys(_ENDS, 0)
+        self._rows: Final = rows
+        self._to_run = 0
 
     def listen(self, event: Event) -> None:
-        """Take an event in."""
+        """Take an event in, one of HEARD."""
         match event:
-            case RowSent():
-                self._flying.add(event.key)
-                self._sent += 1
-            case RowSucceeded():
-                self._end(event.key, "succeeded")
-            case RowFailed():
-                self._end(event.key, "failed")
-            case RowLeft():
-                self._end(event.key, "left")
-            case RowRetried():
-                self._flying.discard(event.key)
-                self._retried += 1
             case RunStarted():
                 self._started(event.expected - event.done - event.given_up)
             case Restored():
@@ -61,27 +43,23 @@ class RunCounts:
             case _:
                 pass
 
-    def _end(self, key: RowKey, outcome: str) -> None:
-        self._flying.discard(key)
-        self._ended[outcome] += 1
-
     def _started(self, to_run: int) -> None:
         self._to_run = to_run
         for name in _FROM_NONE:
             self._counts.add(name, 0)
-        watch = self._counts.watch
-        watch("rows.sent", lambda: self._sent)
-        watch("rows.retried", lambda: self._retried)
-        watch("rows.in_flight", lambda: len(self._flying))
+        watch, rows = self._counts.watch, self._rows
+        watch("rows.sent", lambda: rows.sent)
+        watch("rows.retried", lambda: rows.retried)
+        watch("rows.in_flight", lambda: rows.in_flight)
         watch("rows.queued", self._queued)
-        for outcome in _ENDS:
+        for outcome in ENDS:
             watch("rows.ended", self._so_many(outcome), {"outcome": outcome})
 
     def _queued(self) -> int:
-        return max(0, self._to_run - sum(self._ended.values()) - len(self._flying))
+        return max(0, self._to_run - sum(self._rows.ended.values()) - self._rows.in_flight)
 
     def _so_many(self, outcome: str) -> Callable[[], int]:
-        return lambda: self._ended[outcome]
+        return lambda: self._rows.ended[outcome]
 
     def _checkpoint(self, event: CheckpointEnded) -> None:
         outcome, add = event.outcome, self._counts.add

@@ -23,12 +23,11 @@ from opentelemetry.sdk.trace.sampling import Decision, Sampler
 
 from triocollect.config.settings import TelemetryConfig
 from triocollect.errors import UsageError
+from triocollect.telemetry import counting, rows
 from triocollect.telemetry.complaints import Complaints, not_taken
-from triocollect.telemetry.counting import RunCounts
 from triocollect.telemetry.made import Attributes
 from triocollect.telemetry.metrics import Metering
 from triocollect.telemetry.recorder import Recorder
-from triocollect.telemetry.rows import RowSpans
 from triocollect.telemetry.sending import Batches, Pace, Post, given_to
 from triocollect.telemetry.spans import Give, Tracing, Wanted
 from triocollect.version import VERSION
@@ -141,11 +140,10 @@ def trace(recorder: Recorder, give: Give) -> None:
     """Spans, given to this."""
     wanted = sampled_by(TracerProvider(shutdown_on_exit=False).sampler)  # as the environment says
     tracing = Tracing(give, wanted)
-    rows = RowSpans(give, wanted, lambda: tracing.run)
+    of_run = followed(recorder, rows.Rows(give, wanted, lambda: tracing.run))
     recorder.recording = evolve(recorder.recording, spans=tracing)
-    recorder.listeners.append(rows.listen)
-    recorder.headers = rows.headers
-    recorder.endings += [rows.close, tracing.end_run]
+    recorder.headers = of_run.headers
+    recorder.endings += [of_run.close, tracing.end_run]
 
 
 def sampled_by(sampler: Sampler) -> Wanted:
@@ -164,7 +162,15 @@ def meter(recorder: Recorder, metering: Metering) -> None:
     """Metrics, from this process and from the events of a run."""
     metering.add("leases.expired", 0)  # what begins at none can be seen to rise
     recorder.recording = evolve(recorder.recording, counts=metering)
-    recorder.listeners.append(RunCounts(metering).listen)
+    of_run = recorder.rows or followed(recorder, rows.Rows(lambda _: None, lambda _: False))
+    recorder.hear(counting.RunCounts(metering, of_run).listen, counting.HEARD)
+
+
+def followed(recorder: Recorder, of_run: rows.Rows) -> rows.Rows:
+    """The rows of a run, which spans and metrics are made of."""
+    recorder.rows = of_run
+    recorder.hear(of_run.listen, rows.HEARD)
+    return of_run
 
 
 def _sends(signal: str) -> bool:

@@ -1,7 +1,7 @@
 """What settings ask for, set up: who listens to a run, what its rows say, who records a server's work."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
@@ -9,7 +9,7 @@ from attrs import define, field
 
 from triocollect.config.settings import TelemetryConfig
 from triocollect.errors import UsageError
-from triocollect.events import Event, Listener
+from triocollect.events import EVENTS, Event, Listener
 from triocollect.protocol.ids import RowKey
 from triocollect.telemetry.here import Recording
 from triocollect.telemetry.logs import JsonLog
@@ -17,6 +17,7 @@ from triocollect.telemetry.story import Story
 
 if TYPE_CHECKING:
     from triocollect.telemetry.exporting import Exporting  # needs OpenTelemetry
+    from triocollect.telemetry.rows import Rows
 
 LAST_WORDS_S: Final = 0.5  # the longest wait of a server that ends, for what is not sent yet
 _NEEDED: Final = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http", "prometheus_client")
@@ -28,18 +29,27 @@ class Recorder:
 
     tell: Callable[[str], None]  # gets the one line of what goes wrong, from any thread
     recording: Recording = field(factory=Recording)
-    listeners: list[Listener] = field(factory=list)  # to a run
+    listeners: dict[type[Event], list[Listener]] = field(factory=dict)  # to a run, by what they hear
+    rows: "Rows | None" = None
     headers: Callable[[RowKey], Sequence[tuple[bytes, bytes]]] | None = None  # beside a row, on its `/run`
     endings: list[Callable[[], None]] = field(factory=list)  # what is open is over
     exporting: "Exporting | None" = None
 
+    def hear(self, listener: Listener, events: Iterable[type[Event]]) -> None:
+        """From now on it listens to these."""
+        for event in events:
+            self.listeners.setdefault(event, []).append(listener)
+
     def listen(self, event: Event) -> None:
         """An `events.Listener`. Who fails at an event hears no more: a row is worth more than word of it."""
-        for listener in self.listeners:
+        for listener in self.listeners.get(type(event), ()):
             try:
                 listener(event)
             except Exception as error:  # noqa: BLE001  # as said
-                self.listeners = [one for one in self.listeners if one is not listener]
+                self.listeners = {
+                    kind: [one for one in them if one is not listener]
+                    for kind, them in self.listeners.items()
+                }
                 self.tell(f"telemetry ends here: {type(error).__name__}: {error}")
 
     def close(self, within_s: float) -> None:
@@ -58,7 +68,7 @@ def start(settings: TelemetryConfig, *, service: str, instance: str, tell: Calla
     if settings.log_json is not None:
         log = JsonLog(settings.log_json, instance, tell)
         recorder.recording = Recording(log=log)
-        recorder.listeners.append(Story(log).listen)
+        recorder.hear(Story(log).listen, EVENTS)
     if not wanted(settings):
         return recorder
     require_extra(settings)

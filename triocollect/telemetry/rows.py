@@ -1,7 +1,7 @@
-"""The spans of rows and their attempts, from the events of a run.
+"""The rows of a run, from its events: which are in flight, how the others ended, the spans of each.
 
-They are made of names (`ids`) and of when things began and ended, and not before somebody reads them: many at
-once, in a thread of its own: between one row and the next the same steps would meet cold caches.
+Spans are made of names (`ids`) and of when things began and ended, and not before somebody reads them: many
+at once, in a thread of its own: between one row and the next the same steps would meet cold caches.
 """
 
 import time
@@ -26,6 +26,8 @@ from triocollect.telemetry import ids
 from triocollect.telemetry.made import TRACEPARENT, Sort, Span, Stand, traceparent
 from triocollect.telemetry.spans import Give, Now, Wanted
 
+HEARD: Final = (RowSent, RowSucceeded, RowFailed, RowRetried, RowLeft, RunStarted, Restored)
+ENDS: Final = ("succeeded", "failed", "left")
 _TRACEPARENT: Final = TRACEPARENT.encode()
 _MOST_SORTS: Final = 256  # nearly all attempts are the first one of their row, and succeed
 
@@ -80,8 +82,11 @@ class _Row(msgspec.Struct, gc=False):  # in no cycle; thousands wait, and the co
         return Stand(self.trace, ids.row_span(self.trace, self.first), self.sampled)
 
 
-class RowSpans:
-    """Listens to a run. `run` gives the span of that, to which rows, each in its own trace, are linked."""
+class Rows:
+    """Listens to a run. `run` gives the span of that, to which rows, each in its own trace, are linked.
+
+    What they count for is only noted, for others to look up: `sent`, `retried`, and `ended` by outcome.
+    """
 
     def __init__(
         self,
@@ -96,11 +101,18 @@ class RowSpans:
         self._links: tuple[Stand, ...] = ()
         self._now: Final = now
         self._run = ""
+        self.sent = self.retried = 0
+        self.ended: Final = dict.fromkeys(ENDS, 0)
         self._rows: Final[dict[RowKey, _Row]] = {}
         self._continues: Final[dict[EpisodeId, EpisodeId]] = {}
 
+    @property
+    def in_flight(self) -> int:
+        """Rows that were sent and not answered yet. Asked from any thread."""
+        return sum(row.retried is None for row in tuple(self._rows.values()))
+
     def listen(self, event: Event) -> None:
-        """Take an event in."""
+        """Take an event in, one of HEARD."""
         match event:
             case RowSent():
                 self._sent(event.key, event.episode)
@@ -109,6 +121,7 @@ class RowSpans:
             case RowFailed():
                 self._ended(event.key, "failed", event.failure_class)
             case RowRetried():
+                self.retried += 1
                 if (row := self._rows.get(event.key)) is not None:
                     row.retried = event.reason, self._now()
             case RowLeft():
@@ -123,7 +136,7 @@ class RowSpans:
     def close(self) -> None:
         """Whatever is in flight was cut."""
         for key in tuple(self._rows):
-            self._ended(key, "cut")
+            self._tell(key, "cut")
 
     def headers(self, key: RowKey) -> Sequence[tuple[bytes, bytes]]:
         """What a `/run` says beside its row: the span of its attempt."""
@@ -133,6 +146,7 @@ class RowSpans:
         return ((_TRACEPARENT, traceparent(row.trace, span, sampled=row.sampled).encode()),)
 
     def _sent(self, key: RowKey, episode: EpisodeId) -> None:
+        self.sent += 1
         now = self._now()
         continues = self._continues.pop(episode, None) if self._continues else None
         if (row := self._rows.get(key)) is None:
@@ -147,6 +161,10 @@ class RowSpans:
             row.episode, row.attempt_began, row.continues, row.retried = episode, now, continues, None
 
     def _ended(self, key: RowKey, outcome: str, fault: str | None = None) -> None:
+        self.ended[outcome] += 1
+        self._tell(key, outcome, fault)
+
+    def _tell(self, key: RowKey, outcome: str, fault: str | None = None) -> None:
         """A row that was never sent has no span."""
         row = self._rows.pop(key, None)
         if row is not None and row.sampled:
