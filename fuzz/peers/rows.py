@@ -7,10 +7,12 @@ import random
 import shutil
 import tempfile
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import trio
+from attrs import frozen
 
 from fuzz.invariants import holds
 from fuzz.peers.http import FAILED, FAULTS, LOST, MOST_REPLY_BYTES, NONE, RESULT, FaultyServer
@@ -28,13 +30,17 @@ _READ = [name for name, fault in FAULTS.items() if fault.reads]
 _UNREAD = [name for name, fault in FAULTS.items() if not fault.reads]
 
 
+def _good(task: int) -> dict[str, object]:
+    return {"reward": 1.0, "n": task}
+
+
 class Meeting:
     """Which fault each send of each row meets, and who was heard of how often."""
 
     def __init__(self, seed: int) -> None:
         self._dice: Final = random.Random(seed)
         self._faults: Final = self._dice.sample(_READ, len(_READ))  # each comes up before one comes twice
-        self.met: Final[defaultdict[int, list[str]]] = defaultdict(list)
+        self.met: Final[defaultdict[int, dict[int, str]]] = defaultdict(dict)  # by attempt
         self.heard: Final[Counter[tuple[int, int]]] = Counter()
         self.unread: Final[list[str]] = []
 
@@ -45,8 +51,8 @@ class Meeting:
         self.heard[task, attempt] += 1
         fares_well = bool(self.met[task]) and self._dice.random() < 0.6
         name = NONE if fares_well else self._faults[(task + 7 * len(self.met[task])) % len(self._faults)]
-        self.met[task].append(name)
-        return name, json.dumps({"reward": 1.0, "n": task}).encode()
+        self.met[task][attempt] = name
+        return name, json.dumps(_good(task)).encode()
 
     def at_once(self) -> str | None:
         """One connection in twenty is bad from its beginning."""
@@ -77,9 +83,10 @@ async def meet(folder: Path, seed: int, tally: Tally) -> None:
             serving.cancel_scope.cancel()
     holds(15, report is not None, f"the run had not ended after {LONGEST_S:.0f} s")
     _judge(run, meeting, report)
+    ends = {end.task: end for end in _ends(run)}
     for task, names in meeting.met.items():
-        for nth, name in enumerate(names):
-            ending = _ending_of(run, task) if nth == len(names) - 1 else "sent again"
+        for nth, (attempt, name) in enumerate(names.items()):
+            ending = ends[task].ending if attempt == ends[task].attempt else "sent again"
             if name != NONE:
                 tally.fault(name, "row" if nth == 0 else "row sent again", f"{seed} {task} {nth}", ending)
     for nth, name in enumerate(meeting.unread):
@@ -87,19 +94,37 @@ async def meet(folder: Path, seed: int, tally: Tally) -> None:
     tally.explored += 1
 
 
+@frozen
+class _End:
+    """The line of a row: its last attempt, whether that waited in vain, and what a result says itself."""
+
+    task: int
+    attempt: int
+    ending: str
+    too_late: bool
+    result: dict[str, object]
+
+
+def _ends(run: RunFolder) -> Iterator[_End]:
+    for line in (*run.records(), *run.sidecar()):
+        ending, failure = RESULT, line.get("_ng_failure_class")
+        if failure is not None:
+            ending = LOST if failure == "agent_request_failed" else FAILED
+        too_late = line.get("_ng_failure_type") == "row_timeout"
+        result = {name: value for name, value in line.items() if not _is_stamp(name)}
+        yield _End(line["_ng_task_index"], line.get("_ng_attempt_index", 0), ending, too_late, result)
+
+
+def _is_stamp(name: str) -> bool:
+    """Whether the collector itself says it of a row."""
+    return name.startswith("_ng_") or name == "agent_ref"
+
+
 def _judge(run: RunFolder, meeting: Meeting, report) -> None:
-    results = Counter(one["_ng_task_index"] for one in run.records())
-    failures = Counter(one["_ng_task_index"] for one in run.sidecar())
-    for task in range(ROWS):
-        holds(
-            15, results[task] + failures[task] == 1, f"row {task} has {results[task]}, {failures[task]} lines"
-        )
-        last = meeting.met[task][-1] if meeting.met[task] else None
-        ending = _ending_of(run, task)
-        wanted = FAULTS[last].endings if last is not None else {RESULT, LOST}
-        if meeting.unread:  # which of the row's sends met that, nobody can tell; one of them answers with 200
-            wanted = wanted | {LOST, RESULT}
-        holds(15, ending in wanted, f"row {task} ended as {ending}, and its last answer was {last!r}")
+    lines = Counter(end.task for end in _ends(run))
+    holds(15, lines == Counter(range(ROWS)), f"a row has no line, or several: {sorted(lines.elements())}")
+    for end in _ends(run):
+        _judge_end(end, meeting)
     for (task, attempt), times in meeting.heard.items():
         holds(2, times == 1, f"attempt {attempt} of row {task} arrived {times} times")
     counts = (report.succeeded, report.failed, report.expected)
@@ -109,15 +134,24 @@ def _judge(run: RunFolder, meeting: Meeting, report) -> None:
     holds(
         15, counts[:2] == (len(run.records()), len(run.sidecar())), f"the report is not the files: {counts}"
     )
-    documented = Exit.OK if results else Exit.INCOMPLETE
-    holds(15, report.exit_code == documented, f"exit code {report.exit_code}, and {len(results)} results")
+    documented = Exit.OK if report.succeeded else Exit.INCOMPLETE
+    holds(15, report.exit_code == documented, f"exit code {report.exit_code}, of {report.succeeded} results")
 
 
-def _ending_of(run: RunFolder, task: int) -> str:
-    if any(one["_ng_task_index"] == task for one in run.records()):
-        return RESULT
-    classes = [one["_ng_failure_class"] for one in run.sidecar() if one["_ng_task_index"] == task]
-    return LOST if classes == ["agent_request_failed"] else FAILED
+def _judge_end(end: _End, meeting: Meeting) -> None:
+    """What the last attempt met is all that may have become of the row, and its result is its own."""
+    met = meeting.met[end.task].get(end.attempt)
+    told = f"attempt {end.attempt} of row {end.task} ended as {end.ending}"
+    if met is not None:
+        in_time = end.ending in FAULTS[met].endings
+        holds(15, in_time or end.too_late, f"{told}, and its answer was {met!r}")
+        good = end.ending != RESULT or end.result == _good(end.task)
+        holds(15, good, f"{told}, to {met!r}, and says {end.result}")
+    elif end.ending == RESULT:  # nobody read that request, and one server answers with no more than this
+        unasked = "answers before reading" in meeting.unread and end.result == {}
+        holds(15, unasked, f"{told}, and nobody answered {end.result}")
+    else:  # it went to a connection that was bad from its beginning, or that closed meanwhile
+        holds(15, end.ending == LOST, f"{told}, and nobody answered it")
 
 
 def open_files() -> int:
