@@ -145,13 +145,14 @@ def test_who_has_left_a_log_without_its_header_may_have_sent_every_row(path, hea
     assert any("has no header" in fault for fault in sent.faults)
 
 
-def test_a_damaged_line_is_named_and_what_it_may_have_said_is_not_used_again(path):
+@pytest.mark.parametrize("harm", [b"\0" * 16, b'{"r":"1-0","a":-1}', b'{"r":"1-0","a":1000000000}'])
+def test_a_damaged_line_is_named_and_what_it_may_have_said_is_not_used_again(path, harm):
     log = start(path)
     for task in range(3):
         log.append([EpisodeId(f"{task}-0")])
     log.end()
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([*lines[:2], b"\0" * len(lines[2]) + b"\n", lines[3]]))
+    path.write_bytes(b"".join([*lines[:2], harm + b"\n", lines[3]]))
     sent = read(path)
     assert sent.complete
     assert [fault.partition(": ")[0] for fault in sent.faults] == [

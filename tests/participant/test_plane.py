@@ -66,6 +66,8 @@ async def test_without_the_token_nothing_is_told(tmp_path):
         ("retire", {"episodes": [{"rollout_id": "x", "attempt": 0}] * 1025}),
         ("retire", {"episodes": [{"rollout_id": "../x", "attempt": 0}]}),
         ("retire", {"episodes": [{"rollout_id": "x", "attempt": -1}]}),
+        ("retire", {"episodes": [{"rollout_id": "x", "attempt": 10**9}]}),
+        ("commit", {**commit(1), "scope": [{"rollout_id": "x", "attempt": 10**400}]}),
         ("commit", {"checkpoint_id": "c"}),
         ("commit", {**commit(1), "directory": "../elsewhere"}),
         ("commit", {**commit(1), "directory": "/etc"}),

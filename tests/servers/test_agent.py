@@ -4,6 +4,7 @@ import json
 
 import httpx
 import msgspec
+import pytest
 from msgspec import Raw
 
 from tests.servers.wired import COUNTER_ROW, Deployment
@@ -71,6 +72,13 @@ def test_a_message_ends_the_session_and_usage_adds_up():
     whole = json.loads(last.response)
     assert [item["type"] for item in whole["output"]] == ["function_call", "function_call_output", "message"]
     assert whole["usage"] == {"total_tokens": 10, "details": {"cached": 2}}
+
+
+@pytest.mark.parametrize("usage", [{"output_tokens": -1}, {"details": {"cached_tokens": -1}}, {"x": 10**400}])
+def test_usage_that_cannot_be_added_up_is_no_response(usage):
+    session = model_answered(a_session(input=[]), a_response(a_call(), usage={"x": 0.5, "unknown": -1}))
+    with pytest.raises(msgspec.ValidationError, match="of its usage is not from"):
+        model_answered(tool_answered(session, "4"), a_response(MESSAGE, usage=usage))
 
 
 def test_a_session_stops_after_its_last_policy_call_but_finishes_the_tools_it_called():

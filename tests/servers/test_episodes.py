@@ -85,7 +85,19 @@ async def test_a_row_that_names_no_known_source_is_refused_with_the_known_ones()
     assert "blackjack, counter, exact_match, instructions" in reply.json()["error"]["detail"]
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"a":' * 3000, b'{"_ng_rollout_id":"x-a1"}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"a":' * 3000,
+        b'{"_ng_rollout_id":"x-a1"}',
+        b'{"_ng_rollout_id":"x","_ng_attempt_index":-1}',
+        b'{"_ng_rollout_id":"x","_ng_attempt_index":1000000000}',
+        b'{"episode_id":{"rollout_id":"x","attempt":-1},"task":{"task_id":{},"task_input":{}}}',
+    ],
+)
 async def test_a_run_that_cannot_be_read_is_refused(body):
     async with Deployment().asking() as client:
         reply = await client.post("/run", content=body)

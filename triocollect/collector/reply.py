@@ -29,9 +29,9 @@ from triocollect.gym.records import (
     stamp,
 )
 from triocollect.gym.routing import Target
-from triocollect.protocol.ids import EpisodeId
+from triocollect.protocol.ids import MOST_ATTEMPTS, EpisodeId
 from triocollect.protocol.refusals import Code, Refusal, RefusalBody, status_of
-from triocollect.records.fate import MOST_ATTEMPTS, number_of, text_of
+from triocollect.records.fate import number_of, text_of
 from triocollect.rows.types import Row
 from triocollect.transport import Reply
 from triocollect.transport.retry_after import retry_after_s

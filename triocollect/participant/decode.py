@@ -72,7 +72,5 @@ def _check_episodes(episodes: Iterable[EpisodeId]) -> None:
     for episode in episodes:
         if (fault := rollout_id_fault(episode.rollout_id)) is not None:
             raise ValueError(fault)
-        if episode.attempt < 0:
-            raise ValueError(f"{episode.rollout_id}: attempts begin at 0")
         if isinstance(episode, messages.RestoredEpisode) and episode.becomes <= episode.attempt:
             raise ValueError(f"{episode.capture_key} becomes a later attempt, not {episode.becomes}")

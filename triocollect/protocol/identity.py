@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from triocollect.protocol.ids import EpisodeId, rollout_id_fault
+from triocollect.protocol.ids import MOST_ATTEMPTS, EpisodeId, rollout_id_fault
+from triocollect.protocol.messages import MOST_COUNTED
 
 ROLLOUT_ID: Final = "x-rollout-id"
 ROLLOUT_ATTEMPT: Final = "x-rollout-attempt"
@@ -13,6 +14,8 @@ CONTINUED: Final = "x-continued"  # "1": this /run goes on from a restored recor
 PARENT_CALL: Final = "x-parent-call"  # the policy call that the caller knew last
 CALL_ID: Final = "x-call-id"  # names a policy call, on its reply
 CAPTURE_KEY: Final = "x-capture-key"  # tells an inference worker whose call it is, for its counts
+
+_MOST_TOLD: Final = 40  # characters of what is no number
 
 
 class Sender(NamedTuple):
@@ -42,13 +45,13 @@ def episode_in(headers: Mapping[str, str]) -> EpisodeId | None:
         return None
     if (fault := rollout_id_fault(rollout_id)) is not None:
         raise ValueError(f"{ROLLOUT_ID}: {fault}")
-    return EpisodeId(rollout_id, _count(ROLLOUT_ATTEMPT, headers.get(ROLLOUT_ATTEMPT, "0")))
+    return EpisodeId(rollout_id, _count(ROLLOUT_ATTEMPT, headers.get(ROLLOUT_ATTEMPT, "0"), MOST_ATTEMPTS))
 
 
 def sender_in(headers: Mapping[str, str]) -> Sender | None:
     """For which collector; None where the caller does not say both. Raises ValueError, in words."""
     run, epoch = headers.get(RUN), headers.get(EPOCH)
-    return None if run is None or epoch is None else Sender(run, _count(EPOCH, epoch))
+    return None if run is None or epoch is None else Sender(run, _count(EPOCH, epoch, MOST_COUNTED))
 
 
 def model_path(episode: EpisodeId) -> str:
@@ -61,7 +64,8 @@ def close_path(episode: EpisodeId) -> str:
     return f"/ng-rollout/{episode.capture_key}/close"
 
 
-def _count(header: str, said: str) -> int:
-    if not (said.isascii() and said.isdigit()):
-        raise ValueError(f"{header}: {said!r} is not a whole number from 0")
+def _count(header: str, said: str, below: int) -> int:
+    is_short = len(said) <= len(str(below))  # else Python may refuse to read it, in words of its own
+    if not (is_short and said.isascii() and said.isdigit() and int(said) < below):
+        raise ValueError(f"{header}: {said[:_MOST_TOLD]!r} is not a whole number from 0 to {below - 1}")
     return int(said)

@@ -1,15 +1,19 @@
 """Names of rows, rollouts and episodes: parse and print."""
 
 import re
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 MAX_INDEX: Final = 1 << 32  # task and rollout indices are below this: a key packs into one integer
+MOST_ATTEMPTS: Final = 10**9  # attempts are below: any peer's integers hold them
+
+Attempt: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=MOST_ATTEMPTS)]
 
 # Letters, digits, dot, underscore, hyphen; first a letter or digit (what the servers of Gym 0.7.0 accept).
 _ROLLOUT_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ATTEMPT_SUFFIX: Final = re.compile(r"-a[0-9]+\Z")
+_LATER_ATTEMPT: Final = re.compile(r"-a([1-9][0-9]{0,8})\Z")
 
 
 class RowKey(NamedTuple):
@@ -26,7 +30,7 @@ class EpisodeId(msgspec.Struct, frozen=True, order=True):
     """One physical execution of a rollout. Attempt 0 is the first; attempts are never reused."""
 
     rollout_id: str
-    attempt: int = 0
+    attempt: Attempt = 0
 
     @property
     def capture_key(self) -> str:
@@ -36,13 +40,8 @@ class EpisodeId(msgspec.Struct, frozen=True, order=True):
     @classmethod
     def parse(cls, capture_key: str) -> "EpisodeId":
         """The inverse of `capture_key`. Raises ValueError for what no episode can be called."""
-        if suffix := _ATTEMPT_SUFFIX.search(capture_key):
-            attempt = int(suffix.group()[2:])
-            episode = cls(capture_key[: suffix.start()], attempt)
-            if attempt == 0 or episode.capture_key != capture_key:
-                raise ValueError(f"{capture_key!r} is not a capture key")
-        else:
-            episode = cls(capture_key)
+        later = _LATER_ATTEMPT.search(capture_key)
+        episode = cls(capture_key) if later is None else cls(capture_key[: later.start()], int(later[1]))
         if (fault := rollout_id_fault(episode.rollout_id)) is not None:
             raise ValueError(fault)
         return episode

@@ -13,14 +13,18 @@ says by `x-continued-at` how many tokens it did not generate; else the call is g
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
+
+from triocollect.protocol.messages import MOST_COUNTED
 
 CUTS: Final = "/cuts"
 THAW: Final = "/cuts/thaw"
 CONTINUE_CUT: Final = "x-continue-cut"
 CONTINUED_AT: Final = "x-continued-at"
+
+Tokens: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=MOST_COUNTED)]  # how many
 
 _KEY: Final = re.compile(r"([0-9a-f]{64}):(0|[1-9][0-9]{0,8})")
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from triocollect.protocol.ids import EpisodeId
+from triocollect.protocol.ids import Attempt, EpisodeId
 from triocollect.protocol.messages import Blocker, Kind
 
 LOCK: Final = "collector.lock"
@@ -121,7 +121,7 @@ class Dispatched(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     rollout_id: str = msgspec.field(name="r")
-    attempt: int = msgspec.field(name="a")
+    attempt: Attempt = msgspec.field(name="a")
     answered: bool = False
     output: str | None = msgspec.field(name="o", default=None)
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from triocollect.protocol.ids import EpisodeId
+from triocollect.protocol.ids import Attempt, EpisodeId
 
 PREFIX = "/checkpoint/v1"
 VERSION = 1
@@ -57,7 +57,7 @@ class Commit(Call, frozen=True, kw_only=True):
 class RestoredEpisode(EpisodeId, frozen=True, kw_only=True):
     """An episode of a checkpoint, and the attempt that it goes on as."""
 
-    becomes: int
+    becomes: Attempt
 
 
 class Restore(Call, frozen=True, kw_only=True):

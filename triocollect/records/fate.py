@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-MOST_ATTEMPTS: Final = 10**9
+from triocollect.protocol.ids import MOST_ATTEMPTS
 
 _MOST_DIGITS: Final = len(str(MOST_ATTEMPTS))
 

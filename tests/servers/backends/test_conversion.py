@@ -292,6 +292,19 @@ def test_bytes_that_are_none_are_the_backends_fault():
         piece_of(json.dumps(chunk).encode())
 
 
+@pytest.mark.parametrize("count", [-1, 1 << 53, 10**400])
+@pytest.mark.parametrize("name", ["prompt_tokens", "completion_tokens"])
+def test_usage_that_no_answer_can_have_is_the_backends_fault(name, count):
+    with pytest.raises(PeerError, match=rf"not understood: .*usage\.{name}"):
+        piece_of(json.dumps({"choices": [], "usage": {name: count}}).encode())
+
+
+def test_a_prompt_that_is_shorter_than_what_it_ends_on_is_counted_as_nothing():
+    answer = Generated(Prefix(text="one two", tokens=9))
+    answer.add(piece_of(json.dumps(USAGE).encode()))
+    assert answer.prompt_tokens is None
+
+
 @pytest.mark.parametrize(
     "chunk",
     [

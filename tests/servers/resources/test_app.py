@@ -212,6 +212,7 @@ async def test_a_seed_that_nobody_owns_is_refused() -> None:
         ({"x-rollout-id": "a", "x-rollout-attempt": "-1"}, {}),
         ({}, {"_ng_rollout_id": "a-a1"}),
         ({}, {"_ng_task_index": 0, "_ng_rollout_index": 0, "_ng_attempt_index": -1}),
+        ({}, {"_ng_task_index": 0, "_ng_rollout_index": 0, "_ng_attempt_index": 10**9}),
     ],
 )
 async def test_a_name_that_no_episode_can_have_is_refused(headers: dict, row: dict) -> None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from triocollect.protocol.identity import Sender
 from triocollect.protocol.ids import EpisodeId
+from triocollect.protocol.messages import MOST_COUNTED
 from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.cookies import renewed
 
@@ -119,7 +120,7 @@ def model_answered(session: Session, body: bytes, call_id: str | None = None) ->
         produced=(*session.produced, *response.output),
         calls=calls,
         steps=session.steps + 1,
-        usage=_added(session.usage, response.usage),
+        usage=_added(session.usage, _counted(response.usage)),
         last=msgspec.json.decode(body, type=dict[str, Raw]),
         last_call=call_id,
         done=not calls,
@@ -161,6 +162,20 @@ def _tool_calls(output: Sequence[Raw]) -> tuple[ToolCall, ...]:
         for item in output
         if msgspec.json.decode(item, type=_Item).type == "function_call"
     )
+
+
+def _counted(usage: Usage | None) -> Usage | None:
+    """The same. Raises msgspec.ValidationError for tokens below none, and numbers that no float can take."""
+    for name, value in (usage or {}).items():
+        if isinstance(value, dict):
+            _counted(value)
+        elif isinstance(value, int):
+            least = 0 if name.endswith("tokens") else -MOST_COUNTED
+            if not least <= value < MOST_COUNTED:
+                raise msgspec.ValidationError(
+                    f"`{name}` of its usage is not from {least} to {MOST_COUNTED - 1}"
+                )
+    return usage
 
 
 def _added(one: Usage | None, other: Usage | None) -> Usage | None:

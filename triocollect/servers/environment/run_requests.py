@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from triocollect.protocol.identity import Sender
-from triocollect.protocol.ids import EpisodeId, RowKey, rollout_id_fault
+from triocollect.protocol.ids import Attempt, EpisodeId, RowKey, rollout_id_fault
 from triocollect.servers.states import digest_of
 
 Stage: TypeAlias = Literal["admission", "seed", "agent", "verification", "cleanup"]
@@ -42,7 +42,7 @@ class _Flat(msgspec.Struct, frozen=True, rename={"rollout_id": "_ng_rollout_id",
     rollout_id: str | None = None
     task: int | None = None
     rollout: int | None = msgspec.field(name="_ng_rollout_index", default=None)
-    attempt: int | None = msgspec.field(name="_ng_attempt_index", default=None)
+    attempt: Attempt | None = msgspec.field(name="_ng_attempt_index", default=None)
     server: str | None = msgspec.field(name="_ng_environment_server", default=None)
     agent_ref: _AgentRef | None = None
     task_source: str | None = None
@@ -155,8 +155,6 @@ def _flat_name(flat: _Flat) -> str | None:
 def _checked(episode: EpisodeId) -> EpisodeId:
     if (fault := rollout_id_fault(episode.rollout_id)) is not None:
         raise ValueError(fault)
-    if episode.attempt < 0:
-        raise ValueError(f"attempt {episode.attempt}: attempts count from 0")
     return episode
 
 

@@ -6,6 +6,7 @@ Whatever a worker answers was delivered: what cannot be read there, or is null, 
 import msgspec
 
 from triocollect.capture.rows import LedgerRow
+from triocollect.protocol.inference import Tokens
 from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.model.calls import Answer, Call
 
@@ -13,8 +14,8 @@ from triocollect.servers.model.calls import Answer, Call
 class Usage(msgspec.Struct, frozen=True):
     """Lengths in tokens."""
 
-    input_tokens: int | None = None
-    output_tokens: int | None = None
+    input_tokens: Tokens | None = None
+    output_tokens: Tokens | None = None
 
 
 class Said(msgspec.Struct, frozen=True):

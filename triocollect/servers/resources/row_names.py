@@ -1,17 +1,17 @@
 """What in a row says whose session it seeds: a Gym agent sends no headers. Pure."""
 
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
 
-from triocollect.protocol.ids import EpisodeId, RowKey, rollout_id_fault
+from triocollect.protocol.ids import Attempt, EpisodeId, RowKey, rollout_id_fault
 
 
 class _RowNames(msgspec.Struct, frozen=True):
     rollout_id: str | None = msgspec.field(name="_ng_rollout_id", default=None)
     task: int | None = msgspec.field(name="_ng_task_index", default=None)
     rollout: int | None = msgspec.field(name="_ng_rollout_index", default=None)
-    attempt: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(name="_ng_attempt_index", default=0)
+    attempt: Attempt = msgspec.field(name="_ng_attempt_index", default=0)
 
 
 _decode: Final = msgspec.json.Decoder(_RowNames).decode

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from triocollect.errors import PeerError
+from triocollect.protocol.inference import Tokens
 from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.peers import told
 
@@ -19,8 +20,8 @@ _Byte: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=255)]
 class Usage(msgspec.Struct, frozen=True):
     """Tokens of the whole answer so far, the prompt's as well."""
 
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: Tokens | None = None
+    completion_tokens: Tokens | None = None
     prompt_tokens_details: Raw = NO_RAW
     completion_tokens_details: Raw = NO_RAW
 
@@ -89,8 +90,8 @@ class _Chunk(msgspec.Struct, frozen=True):
     tokens: tuple[int, ...] | None = None
     stop: bool | None = None
     stop_type: str | None = None
-    tokens_evaluated: int | None = None
-    tokens_predicted: int | None = None
+    tokens_evaluated: Tokens | None = None
+    tokens_predicted: Tokens | None = None
     completion_probabilities: tuple[Raw, ...] | None = None
 
 

@@ -127,8 +127,9 @@ class Generated:
         self._logprobs.extend(piece.logprobs)
         if usage is not None:
             self.details = usage
-            if self.prompt_tokens is None and usage.prompt_tokens is not None:
-                self.prompt_tokens = usage.prompt_tokens - self.before
+            asked = usage.prompt_tokens
+            if self.prompt_tokens is None and asked is not None and asked >= self.before:
+                self.prompt_tokens = asked - self.before  # fewer than the prefix has: it does not count that
         if piece.prompt_ids and not self.before:
             self._prompt_ids = piece.prompt_ids
 
