@@ -144,7 +144,7 @@ class Keeper(Generic[R]):
 
     async def _live(self, folder: str, number: int, passed: socket.socket) -> int | None:
         """One worker from its start to its end; how it ended."""
-        ours, theirs = socket.socketpair()
+        ours, theirs = _linked(number)
         link = SocketLink(trio.SocketStream(trio.socket.from_stdlib_socket(ours)))
         worker: trio.Process | None = None
         try:
@@ -185,7 +185,7 @@ class Keeper(Generic[R]):
                 pass_fds=[crewed.fd, place.link, place.passed],
             )
         except OSError as error:
-            raise DeploymentError(f"worker {number} could not be started: {error}") from error
+            raise _not_started(number, error) from error
 
     def _settings(self, number: int) -> bytes:
         """The server's, with this worker's number among what it takes part with."""
@@ -198,6 +198,18 @@ class Keeper(Generic[R]):
     async def _let_leave(self, worker: trio.Process) -> None:
         await self._leaving.wait()
         await _write(worker, b"leave\n")
+
+
+def _linked(number: int) -> tuple[socket.socket, socket.socket]:
+    """Both ends of a worker's link. Raises DeploymentError where there are no more descriptors."""
+    try:
+        return socket.socketpair()
+    except OSError as error:
+        raise _not_started(number, error) from error
+
+
+def _not_started(number: int, error: OSError) -> DeploymentError:
+    return DeploymentError(f"worker {number} could not be started: {error}")
 
 
 async def _write(worker: trio.Process, lines: bytes) -> None:
