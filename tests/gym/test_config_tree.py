@@ -110,6 +110,14 @@ def test_what_stands_behind_an_interpolation_is_not_told(host: str, port: str) -
     assert "hush" not in server.url_fault
 
 
+def test_who_changes_a_config_changes_it_for_nobody_else() -> None:
+    text = "a: {responses_api_agents: {simple: {host: h, port: 1, opts: {x: 1}}}}\nseeds: [1]\n"
+    first, second = parse_config(text), parse_config(text)
+    first.servers["a"].fields["opts"] = {}
+    first.settings["seeds"].append(2)
+    assert parse_config(text) == second
+
+
 def test_interpolations_elsewhere_may_stay_unresolved() -> None:
     config = parse_config("m: {responses_api_models: {o: {key: '${nobody}', host: h, port: 1}}}")
     assert config.servers["m"].url == "http://h:1"

@@ -5,6 +5,7 @@ setting. Secrets are in it in clear text, so an error here quotes addresses and 
 are written: what stands behind an interpolation is never told.
 """
 
+import copy
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
@@ -83,9 +84,14 @@ def parse_config(
 
 
 @lru_cache(maxsize=1)  # a run asks its head again before its end, which says the same as a rule
+def _value(text: str | bytes) -> Json:
+    """All who ask have the same one: to be copied. Raises what `bounded_yaml.load` raises."""
+    return bounded_yaml.load(text, limit=MAX_CONFIG_BYTES)
+
+
 def _load(text: str | bytes, origin: str) -> JsonObject:
     try:
-        tree = bounded_yaml.load(text, limit=MAX_CONFIG_BYTES)
+        tree = copy.deepcopy(_value(text))
     except yaml.MarkedYAMLError as fault:
         mark = fault.problem_mark or fault.context_mark
         place = "" if mark is None else f", line {mark.line + 1}"
