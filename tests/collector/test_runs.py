@@ -6,6 +6,7 @@ import trio
 from tests.collector.runs import RunFolder, rewarded
 from triocollect import events
 from triocollect.errors import Exit
+from triocollect.report.status import status
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 
@@ -60,6 +61,18 @@ async def test_a_completeness_that_was_asked_for_is_told_by_the_exit_code(tmp_pa
     report = await place.collect(dispatch, output={"require_complete": True})
     assert report.exit_code == Exit.INCOMPLETE
     assert report.failures_by_class == {"judge_invalid": 3}
+
+
+async def test_failures_without_a_class_bear_one_name_wherever_they_are_told(tmp_path):
+    async def dispatch(row, attempt):
+        return {"_ng_failure_class": "", "_ng_failure_message": "it broke"}
+
+    place = RunFolder(tmp_path)
+    report = await place.collect(dispatch)
+    [found] = status(place.output).outputs
+    for told in (report, found):
+        assert dict(told.failures_by_class) == {"unknown": 4}
+        assert dict(told.failure_examples) == {"unknown": "it broke"}
 
 
 async def test_a_run_without_any_success_is_no_success(tmp_path):

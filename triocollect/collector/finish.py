@@ -109,7 +109,6 @@ def report_of(outset: Outset, fleet: Fleet, config: OutputConfig, *, seconds: fl
     survey, counts, retries = outset.survey, fleet.counts, fleet.retries
     succeeded, failed = survey.done_expected + counts.succeeded_now, len(counts.failed)
     left = survey.expected - succeeded - failed
-    by_class = Counter(failure_class or "unknown" for failure_class in counts.failed.values())
     tale = _Tale(
         succeeded=succeeded,
         failed=failed,
@@ -128,7 +127,7 @@ def report_of(outset: Outset, fleet: Fleet, config: OutputConfig, *, seconds: fl
         failed_now=counts.failed_now,
         sends=retries.sends,
         retried=retries.sends - retries.rows,
-        failures_by_class=by_class,
+        failures_by_class=Counter(counts.failed.values()),
         failure_examples=counts.examples,
         exhausted=survey.exhausted,
         mean_reward=counts.rewards.mean,

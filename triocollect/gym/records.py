@@ -9,7 +9,7 @@ from triocollect.gym.bodies import ATTEMPT_KEY
 from triocollect.gym.episodes import is_true
 from triocollect.gym.routing import Target
 from triocollect.gym.trajectory import add_empty_trajectory
-from triocollect.records.fate import attempt_of, is_failure, is_there, text_of
+from triocollect.records.fate import attempt_of, class_of, is_failure, is_there, text_of
 from triocollect.rows.types import Row
 
 AGENT_REQUEST_FAILED: Final = "agent_request_failed"
@@ -59,14 +59,13 @@ def place(fields: dict[str, Raw]) -> Literal["nothing", "sidecar", "output"]:
 
 
 def settle_class(fields: dict[str, Raw]) -> str:
-    """The failure class of a sidecar record, which is a text in the record from here on.
+    """The failure class of a sidecar record, in which it is a text from here on.
 
     A server's bare error is filed under `agent_run_error`.
     """
     found = fields.get("_ng_failure_class")
-    failure_class = text_of(found) if is_there(found) else AGENT_RUN_ERROR
-    fields["_ng_failure_class"] = _text(failure_class)
-    return failure_class
+    fields["_ng_failure_class"] = settled = _text(text_of(found) if is_there(found) else AGENT_RUN_ERROR)
+    return class_of(settled)
 
 
 def encode_record(fields: dict[str, Raw]) -> bytes:

@@ -7,6 +7,8 @@ from msgspec import Raw
 
 from triocollect.protocol.ids import MOST_ATTEMPTS
 
+UNKNOWN: Final = "unknown"  # the class of a failure that names none
+
 _MOST_DIGITS: Final = len(str(MOST_ATTEMPTS))
 
 
@@ -27,6 +29,11 @@ def attempt_of(field: Raw | None) -> int | None:
     """An attempt as a record names it; None for what cannot be one."""
     text = b"" if field is None else bytes(field)
     return int(text) if text.isdigit() and len(text) < _MOST_DIGITS else None
+
+
+def class_of(field: Raw | None) -> str:
+    """A failure class as people read it and count by it."""
+    return text_of(field) or UNKNOWN
 
 
 def text_of(field: Raw | None) -> str:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from triocollect.protocol.ids import MAX_INDEX, RowKey
-from triocollect.records.fate import attempt_of, is_failure, number_of, text_of
+from triocollect.records.fate import attempt_of, class_of, is_failure, number_of
 from triocollect.records.findings import Findings
 from triocollect.records.lines import Line
 
@@ -57,8 +57,8 @@ class SidecarHead(RecordHead):
 
     @property
     def failure_class(self) -> str:
-        """The class as text."""
-        return text_of(_or_none(self.raw_failure_class))
+        """The class as text, also where the line names none."""
+        return class_of(_or_none(self.raw_failure_class))
 
 
 H = TypeVar("H", bound=RecordHead)

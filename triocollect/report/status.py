@@ -81,6 +81,7 @@ def _status_of(output: Path) -> OutputStatus:
     if (known := expected_keys(output)) is not None:
         failed = {key: tried for key, tried in failed.items() if key in known}
     succeeded = sum(known is None or key in known for key in results.done)
+    classes = {key: tried.failure_class for key, tried in failed.items()}
     expected = expected_rows(output)
     if expected is not None and expected < succeeded + len(failed):
         expected = None  # the rows are not those that it speaks of
@@ -97,13 +98,8 @@ def _status_of(output: Path) -> OutputStatus:
         failed=len(failed),
         left=None if expected is None else expected - succeeded - len(failed),
         unknown=ended - succeeded - len(failed),
-        failures_by_class=Counter(tried.failure_class or "unknown" for tried in failed.values()),
-        failure_examples={
-            failure_class or "unknown": words
-            for failure_class, words in causes_in(
-                sidecar, {key: tried.failure_class for key, tried in failed.items()}
-            ).items()
-        },
+        failures_by_class=Counter(classes.values()),
+        failure_examples=causes_in(sidecar, classes),
         terminal=sum(tried.terminal for tried in failed.values()),
         attempts=_attempts(results, failures),
         damaged=results.damaged.count + failures.damaged.count,
@@ -146,7 +142,7 @@ def _lines(status: OutputStatus) -> Iterator[str]:
     if status.failed:
         yield f"  failed     {by_class(status.failures_by_class)}; {status.terminal} not to be tried again"
     for failure_class, words in status.failure_examples.items():
-        yield f"             {failure_class or 'unknown'}, for example: {words}"
+        yield f"             {failure_class}, for example: {words}"
     if set(status.attempts) - {0}:
         counts = ", ".join(f"{attempt}: {rows(count)}" for attempt, count in status.attempts.items())
         yield f"  attempts   {counts}"
