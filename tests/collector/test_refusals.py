@@ -41,6 +41,28 @@ def test_a_refusal_counts_only_with_the_status_that_goes_with_it(status, code, k
     assert type(judge(SENT, refusal(status, code))) is kind
 
 
+PAGE = b"<!doctype html>\n<html><head><style>p {color: red}</style><title>Sign in</title></head></html>"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "told"),
+    [
+        (PAGE, b"text/html; charset=utf-8", "(text/html) and no JSON: check that the URL is"),
+        (PAGE.decode().encode("utf-16"), b"text/html", "no proxy answers for it"),
+        (b"<Error><Code>AccessDenied</Code></Error>", b"application/xml", "a page (application/xml)"),
+        (PAGE, None, "(without a content type)"),
+        (b"{", b"application/json", "damaged JSON"),
+        (b"no", None, "damaged JSON"),
+    ],
+)
+def test_a_page_in_place_of_a_reply_is_told_as_one_with_what_to_check(body, kind, told):
+    headers = () if kind is None else ((b"content-type", kind),)
+    outcome = judge(SENT, Reply(status=200, headers=headers, body=body))
+    assert isinstance(outcome, Failure)
+    assert (outcome.failure_class, told in outcome.message) == ("agent_run_error", True)
+    assert outcome.message.endswith("It begins: Sign in") is (body == PAGE)
+
+
 def test_more_retired_attempts_than_anybody_had_are_not_believed():
     body = b'{"error":{"code":"stale_attempt","detail":"why","retired_through":%d}}'
     known, nonsense = (Reply(status=409, headers=(), body=body % number) for number in (6, 10**30))

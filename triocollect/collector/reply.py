@@ -31,6 +31,7 @@ from triocollect.gym.records import (
 from triocollect.gym.routing import Target
 from triocollect.protocol.ids import MOST_ATTEMPTS, EpisodeId
 from triocollect.protocol.refusals import Code, Refusal, RefusalBody, status_of
+from triocollect.records.causes import plain
 from triocollect.records.fate import number_of, text_of
 from triocollect.rows.types import Row
 from triocollect.transport import Reply
@@ -47,6 +48,8 @@ class SentRow(NamedTuple):
 
 _OK: Final = range(200, 300)
 _REDIRECT: Final = range(300, 400)
+_LOOKED_AT: Final = 4096  # bytes of a page
+_MOST_QUOTED: Final = 100  # characters of what it says
 
 _decode_refusal: Final = msgspec.json.Decoder(RefusalBody).decode
 
@@ -110,7 +113,8 @@ def _judge_body(sent: SentRow, reply: Reply) -> Outcome:
     try:
         received = fields_of(reply.body)
     except BadBodyError as error:
-        return failed(sent, kind="BodyError", message=str(error), reply=reply)
+        message = _told_of_a_page(sent, reply) or str(error)
+        return failed(sent, kind="BodyError", message=message, reply=reply)
     fields, _ = unwrap_episode(sent.row, received)
     stamp(fields, sent.row, sent.episode.attempt, sent.target)
     match place(fields):
@@ -120,6 +124,18 @@ def _judge_body(sent: SentRow, reply: Reply) -> Outcome:
             return _as_failure(fields, text_of(fields.get("_ng_failure_message", fields.get("error"))))
         case "output":
             return Success(fields, number_of(fields.get("reward")))
+
+
+def _told_of_a_page(sent: SentRow, reply: Reply) -> str | None:
+    """What is for a browser, a login page say, comes from whoever answers in the server's place."""
+    said = (reply.header(b"content-type") or b"").decode("latin-1").partition(";")[0].strip().lower()
+    if "html" not in said and reply.body.lstrip()[:1] != b"<":
+        return None
+    return (
+        f"HTTP {reply.status} from {sent.target.url}/run brought a page ({said or 'without a content type'}) "
+        "and no JSON: check that the URL is the environment server's, and that no proxy answers for it. "
+        f"It begins: {plain(reply.body[:_LOOKED_AT].decode('utf-8', 'replace'))[:_MOST_QUOTED]}"
+    )
 
 
 def _as_failure(fields: dict[str, Raw], message: str) -> Failure:

@@ -68,13 +68,16 @@ def _there(field: Raw | UnsetType) -> Raw | None:
 
 
 def _words(message: Raw | None, body: Raw | None) -> str:
-    said = (_plain(text_of(one)) for one in (message, body) if is_there(one))
+    said = (plain(text_of(one)) for one in (message, body) if is_there(one))
     line = ": ".join(filter(None, said))
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 
 
-def _plain(text: str) -> str:
-    """The text on one line; of a page what it says, of an answer that is a JSON string that string."""
+def plain(text: str) -> str:
+    """The text on one line, without what looks like a secret.
+
+    Of a page what it says, of an answer that is a JSON string that string.
+    """
     if text.startswith('"'):
         text = text_of(Raw(text.encode("utf-8", "replace")))
     text = text[:_LOOKED_AT]
