@@ -34,6 +34,9 @@ TOKEN = "a word that nobody guesses"
             "--work and --restart are one server's",
         ),
         (["--participant", "agent=http://h:1", "--restart", "'"], "--restart"),
+        (["--participant", "agent=http://h:1", "--restart", "  "], "--restart '  ': names no command"),
+        (["--participant", "agent=http://h:1", "--restart", ""], "--restart '': names no command"),
+        (["--participant", "agent=http://h:1", "--restart", "'' x"], "names no command"),
     ],
 )
 def test_a_wrong_command_line_is_told(tokens, words, capsys, monkeypatch, tmp_path):

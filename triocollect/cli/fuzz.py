@@ -137,7 +137,7 @@ def fuzz(  # noqa: PLR0913  # one parameter per flag is how the library reads th
     servers = _servers(read)
     if len(servers) > 1 and (work or restart):
         raise UsageError("--work and --restart are one server's: name one server at a time")
-    anew = _words(restart or "")
+    anew = [] if restart is None else _words(restart)
     say_so = say.err if json else say.out
     terms = Terms(
         token=control_token(None if control_token_file is None else Path(control_token_file), embedded=False),
@@ -220,9 +220,12 @@ def _row(path: Path) -> JsonObject:
 
 def _words(command: str) -> list[str]:
     try:
-        return shlex.split(command)
+        words = shlex.split(command)
     except ValueError as fault:
         raise UsageError(f"--restart {command}: cannot be read as a command ({fault})") from None
+    if not words or not words[0].strip():
+        raise UsageError(f"--restart {command!r}: names no command; leave it out to restart nothing")
+    return words
 
 
 def _path(route: str) -> str:
