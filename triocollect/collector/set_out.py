@@ -113,24 +113,8 @@ def set_out(
             return None
         if routing is not None:
             routing.check(rows.routes)
-        if start.resumed:
-            run_file = go_on(config, files, draft, rows, start.warn)
-        else:
-            run_file = first_run_file(rows, digests_of(config, rows))
-            _begin_afresh(start, own, run_file)
-        run_file = msgspec.structs.replace(run_file, values=values_of(config, source_of(config)))
-        earlier = read_run_file(files.run)[0] if start.resumed else None
-        directory = owned(
-            earlier,
-            files,
-            None if own is None else own.run,
-            accepted="checkpoint_dir" in config.output.accept_drift,
-        )
-        if directory.told is not None:
-            start.warn(directory.told)
-        if start.resumed and earlier is None and own is not None:
-            run = known_as(files, own.store.root) or run_file.run
-            run_file = msgspec.structs.replace(run_file, run=run)
+        run_file, earlier = _run_file(start, own, draft, rows)
+        owns_checkpoints = _owns_checkpoints(start, own, earlier)
         _put(draft, rows, files.materialized)
         replace(files.run, encode_file(_last_used(run_file, earlier)))
     except BaseException:
@@ -140,10 +124,42 @@ def set_out(
     try:
         run_file = _using(run_file, own, own_servers=routing is not None and is_embedded(config))
         outset = _stand(start, run_file, rows, Sinks(output, failures, ack_fd=ack_fd))
-        return evolve(outset, owns_checkpoints=directory.ours)
+        return evolve(outset, owns_checkpoints=owns_checkpoints)
     except BaseException:
         failures.close()
         raise
+
+
+def _run_file(
+    start: _Start, own: OwnStore | None, draft: Draft, rows: Materialized
+) -> tuple[RunFile, RunFile | None]:
+    """Which run this is, and the run file that is there of the one it continues, if any can be read.
+
+    A fresh run forgets the one before it here. Raises UsageError, RefusedError, StorageError.
+    """
+    config, files = start.config, start.files
+    if start.resumed:
+        run_file, earlier = go_on(config, files, draft, rows, start.warn), read_run_file(files.run)[0]
+    else:
+        run_file, earlier = first_run_file(rows, digests_of(config, rows)), None
+        _begin_afresh(start, own, run_file)
+    if start.resumed and earlier is None and own is not None:
+        run = known_as(files, own.store.root) or run_file.run
+        run_file = msgspec.structs.replace(run_file, run=run)
+    return msgspec.structs.replace(run_file, values=values_of(config, source_of(config))), earlier
+
+
+def _owns_checkpoints(start: _Start, own: OwnStore | None, earlier: RunFile | None) -> bool:
+    """Whether the checkpoint directory is the one that this output used last; warns where it is another."""
+    directory = owned(
+        earlier,
+        start.files,
+        None if own is None else own.run,
+        accepted="checkpoint_dir" in start.config.output.accept_drift,
+    )
+    if directory.told is not None:
+        start.warn(directory.told)
+    return directory.ours
 
 
 def _begin_afresh(start: _Start, own: OwnStore | None, begun: RunFile) -> None:
