@@ -15,6 +15,7 @@ import selectors
 import signal
 import socket
 import sys
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -68,6 +69,7 @@ def received(sock: socket.socket) -> tuple[bytes, list[int]]:
 def wait_for_orders(sock: socket.socket) -> tuple[Birth, list[int]] | None:
     """Serve until the socket ends, which is None; what it returns besides, it returns in a forked process."""
     children: dict[int, int] = {}
+    left = set[int]()  # who has ended, and has left workers that cannot end: they are stopped
     with selectors.DefaultSelector() as selector:
         selector.register(sock, selectors.EVENT_READ)
         while True:
@@ -77,6 +79,7 @@ def wait_for_orders(sock: socket.socket) -> tuple[Birth, list[int]] | None:
                     selector.unregister(key.fd)
                     os.close(key.fd)
                     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                    left = {one for one in (*left, pid) if _sent_to_all(one, 0)}  # ids are given out again
                     with contextlib.suppress(OSError):
                         sock.send(msgspec.json.encode(Ended(pid, code)))
                     continue
@@ -85,9 +88,7 @@ def wait_for_orders(sock: socket.socket) -> tuple[Birth, list[int]] | None:
                 except ConnectionResetError:
                     data, fds = b"", []
                 if not data:
-                    for pid in children.values():
-                        os.kill(pid, signal.SIGKILL)
-                    return None
+                    return _end_all(children.values(), left)
                 birth = msgspec.json.decode(data, type=Birth)
                 if (pid := os.fork()) == 0:
                     return birth, fds
@@ -96,6 +97,24 @@ def wait_for_orders(sock: socket.socket) -> tuple[Birth, list[int]] | None:
                 children[pidfd := os.pidfd_open(pid)] = pid
                 selector.register(pidfd, selectors.EVENT_READ)
                 sock.send(msgspec.json.encode(Born(pid)))
+
+
+def _end_all(children: Iterable[int], left: Iterable[int]) -> None:
+    """Nobody outlives the driver, however that ended: who is stopped does not see the end of a pipe."""
+    for pid in left:
+        _sent_to_all(pid, signal.SIGKILL)
+    for pid in children:
+        if not _sent_to_all(pid, signal.SIGKILL):  # it leads nobody yet
+            os.kill(pid, signal.SIGKILL)
+
+
+def _sent_to_all(leader: int, number: int) -> bool:
+    """Signal a process and all that it started; whether there is anybody."""
+    try:
+        os.killpg(leader, number)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def main() -> int:
