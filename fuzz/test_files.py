@@ -1,10 +1,11 @@
 """No harmed file hides a whole row, passes for a whole one, or ends a start for ever (`files/`)."""
 
 import itertools
+import random
 
 import pytest
 
-from fuzz.files.explore import PLACES, RUNS, Bench, cases, try_one
+from fuzz.files.explore import PLACES, RUNS, Bench, cases, harm, try_one
 from fuzz.files.harms import HARMS, SIGNED
 from fuzz.tally import Tally
 
@@ -24,6 +25,19 @@ def test_whatever_became_of_the_files_whole_rows_are_kept_and_nothing_else_is_be
     assert account.explored > CASES * 0.75, "harms that change nothing do not count"
     assert account.kinds.keys() == HARMS.keys() | SIGNED.keys()
     assert min(len(kind.digests) // 8 for kind in account.kinds.values()) > CASES // 200
+
+
+def test_a_harm_counts_only_where_something_is_left_of_it():
+    harms = {name: HARMS[name] for name in ("carriage returns", "nul tail", "all nul")}
+    for number in range(100):
+        data, done = harm(random.Random(number), b"a\nb\n", harms)
+        left = {
+            "carriage returns": b"\r" in data,
+            "all nul": data[:1] == b"\0",
+            "nul tail": data[-1:] == b"\0",
+        }
+        assert all(left[name] for name in done)
+        assert done != ["all nul"] or not any(data)
 
 
 def elsewhere(folder, left):

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Self
 
@@ -20,7 +20,7 @@ from attrs import frozen
 
 from fuzz.commands import Options
 from fuzz.files.directory import check_ladder, check_lock, check_log, check_records, check_rest
-from fuzz.files.harms import HARMS, SIGNED, packed
+from fuzz.files.harms import HARMS, SIGNED, TOTAL, Dice, Harm, packed
 from fuzz.files.left import CHECKPOINTS, Left, leave
 from fuzz.files.oracle import as_collection
 from fuzz.files.rows import check_input, check_materialised, check_output, check_run_file, check_sidecar
@@ -98,6 +98,21 @@ def sign(folder: Path, name: str, data: bytes) -> None:
     (folder / LATEST).write_bytes(msgspec.json.encode(told))
 
 
+def harm(dice: Dice, data: bytes, harms: Mapping[str, Harm]) -> tuple[bytes, list[str]]:
+    """Other bytes, and which of the harms there is something left of."""
+    before, done = data, list[str]()
+    for name in dice.choices(list(harms), k=dice.choice((1, 1, 2))):
+        harmed = harms[name](dice, data)
+        if harmed != data:  # not every harm finds something to do
+            done = [name] if name in TOTAL else [*done, name]
+        data = harmed
+    return data, done if data != before else []
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
 def live(bench: Bench, place: str, number: int, tally: Tally) -> None:
     """One case. Raises BrokenError, and whatever the package raises that it should not."""
     dice = random.Random(number)
@@ -106,19 +121,16 @@ def live(bench: Bench, place: str, number: int, tally: Tally) -> None:
     names = [name for name in left.files if name.endswith(reads)]
     if not names:
         return
-    harmed = [dice.choice(names) for _ in range(dice.choice((1, 1, 2)) if several else 1)]
-    done = []
+    harmed = dice.sample(names, min(len(names), dice.choice((1, 1, 2)) if several else 1))
+    done, state = [], []
     try:
         for name in harmed:
             data = left.files[name]
             if place == "input" and dice.random() < 0.4:
                 data = packed(dice, data)
-            harms = SIGNED if place == "signed" else HARMS
-            for harm in dice.choices(list(harms), k=dice.choice((1, 1, 2))):
-                harmed_data = harms[harm](dice, data)
-                if harmed_data != data:  # not every harm finds something to do
-                    done.append(harm)
-                data = harmed_data
+            data, what = harm(dice, data, SIGNED if place == "signed" else HARMS)
+            done += what
+            state.append(f"{name} {_digest(data.replace(bytes(folder), b'.'))}")
             (folder / name).write_bytes(data)
             if place == "signed":
                 sign(folder, name, data)
@@ -130,8 +142,8 @@ def live(bench: Bench, place: str, number: int, tally: Tally) -> None:
             for name in {*harmed, *([LATEST] if place == "signed" else [])}:
                 (folder / name).write_bytes(left.files[name])
             (folder / "out_torn.jsonl").unlink(missing_ok=True)
-    for harm in done:
-        tally.fault(harm, place, str(number), outcome)
+    for one in done:
+        tally.fault(one, place, f"{folder.name}: {', '.join(sorted(state))}", outcome)
     tally.explored += bool(done)
 
 

@@ -253,6 +253,9 @@ HARMS: Final[dict[str, Harm]] = {
 }  # fmt: skip
 
 
+TOTAL: Final = {"empty", "all nul", "noise"}  # nothing is left of what was there, harmed before or not
+
+
 def packed(dice: Dice, data: bytes) -> bytes:
     """The same bytes in one gzip member or in several."""
     at = sorted(dice.randrange(len(data) + 1) for _ in range(dice.randrange(3)))
