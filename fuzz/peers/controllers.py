@@ -1,8 +1,4 @@
-"""A lying controller against a real participant: what a rightful one may is done, the rest refused; it opens.
-
-Calls out of turn, of other runs and lower epochs, with paths that lead away, wrong tokens, wrong methods and
-bodies that are nothing; between them rightful ones, so that there is something to do harm to.
-"""
+"""A lying controller against a participant: it does what a rightful one may ask, nothing else, and opens."""
 
 import json
 import random
@@ -13,24 +9,16 @@ import httpx
 import msgspec
 import trio
 import trio.testing
-from attrs import frozen
 
-from fuzz.files.harms import HARMS
 from fuzz.invariants import broken, holds
-from fuzz.peers.lies import KEYS
 from fuzz.peers.life import simulated
+from fuzz.peers.usurper import Usurper, next_of
 from fuzz.tally import Tally
 from tests.checkpoint.network import TOKEN, Network
-from tests.checkpoint.server import Server
-from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.refusals import Code, RefusalBody, status_of
 
 STEPS: Final = 24
 LONGEST_LEASE_S: Final = 2 * 7 * 24 * 3600.0 + 60.0  # a week of budget and a week of lease may be asked for
-VERBS: Final = ("hello", "prepare", "commit", "resume", "restore", "retire", "forget")
-WAYS: Final = (*["rightful"] * 3, *["untrue"] * 2, "nonsense", "wrong token", "wrong method", "time")
-PATHS: Final = ("", "/", "/prepare/", "/x", "/status", "//commit")
-IN_TURN: Final = {"open": "prepare", "prepared": "commit", "committed": "resume"}
 MUST_BE: Final = {  # where a call may be carried out
     "prepare": {"open", "preparing", "prepared", "committing", "committed", "restoring", "restored"},
     "commit": {"prepared", "committing", "committed"},
@@ -39,149 +27,10 @@ MUST_BE: Final = {  # where a call may be carried out
     "forget": {"open"},
 }
 CHANGE_NOTHING: Final = {Code.BAD_REQUEST, Code.UNAUTHORIZED, Code.STALE_EPOCH, Code.OTHER_RUN}
-DIRECTORIES: Final = (
-    "..", "../..", "../beside", "/tmp/triocollect-escape", "a/../../beside", "ckpt-000001/..", "", ".", "./a",
-    "a//b", "a/./b", "a\0b", "link", "link/inside", "a/../b", "\u2025/x", "ckpt-000001/participants",
-    "x" * 300,
-)  # fmt: skip
-TOKENS: Final = (
-    None, "", "Bearer", "Bearer ", f"bearer {TOKEN}", TOKEN, f"Bearer {TOKEN} ", f"Bearer  {TOKEN}",
-    f"Bearer {TOKEN[:-1]}", f"Bearer {TOKEN}x", f"Basic {TOKEN}", f"Bearer {TOKEN.upper()}", "Bearer \xff",
-)  # fmt: skip
-ONE, TWO = EpisodeId("0-0"), EpisodeId("1-0")
 
 
-class Usurper:
-    """Who sends the calls, and what was answered. `root` is the checkpoint directory; `beside` is not."""
-
-    def __init__(self, root: Path, network: Network, dice: random.Random) -> None:
-        self.root, self.network, self.dice = root, network, dice
-        self.run, self.epoch, self.operation = "r1", 1, 0
-        self.manifest, self.phase = "0" * 64, "open"
-        self.committed: dict[tuple[str, int, int], object] = {}
-        self.resumed: dict[str, frozenset[str]] = {}  # directories that nothing may appear in any more
-        self.server = Server("environment", "one")
-
-    async def start(self, *, served: bool) -> None:
-        """A new process."""
-        self.server = Server("environment", "one")
-        if served:
-            for episode in (ONE, TWO):
-                self.server.begin(episode, "a step is under way" if self.dice.random() < 0.2 else None)
-        await self.network.mount("environment", self.server)
-
-    async def send(self, method: str, path: str, body: bytes | None, token: str | None) -> httpx.Response:
-        """One exchange, whatever it is."""
-        headers = [] if token is None else [(b"authorization", token.encode("latin-1"))]
-        request = httpx.Request(method, f"http://environment{path}", content=body, headers=headers)
-        answer = await self.network.planes["environment"].handle_async_request(request)
-        return httpx.Response(answer.status_code, content=await answer.aread())
-
-    async def status(self) -> dict[str, object]:
-        """Where it stands."""
-        answer = await self.send("GET", "/checkpoint/v1/status", None, f"Bearer {TOKEN}")
-        holds("protocol", answer.status_code == 200, f"status is refused: {answer.content[:200]}")
-        self.phase = answer.json()["phase"]
-        return answer.json()
-
-    def rightful(self, verb: str) -> dict[str, object]:
-        """The call as the collector would make it now."""
-        if verb in {"prepare", "restore", "retire", "forget"} and self.dice.random() < 0.7:
-            self.operation += 1
-        common = {
-            "run": self.run,
-            "epoch": self.epoch,
-            "operation": 0 if verb == "hello" else self.operation,
-            "budget_ms": self.dice.choice((1000, 5000)),
-            "lease_ms": 60_000,
-        }
-        scope = [{"rollout_id": one.rollout_id, "attempt": one.attempt} for one in (ONE, TWO)]
-        place = {"checkpoint_id": f"c-{self.operation}", "directory": f"ckpt-{self.operation:06d}"}
-        more: dict[str, dict[str, object]] = {
-            "commit": {**place, "scope": scope, "stop": self.dice.random() < 0.1},
-            "restore": {
-                "checkpoint_id": "c-1",
-                "directory": "ckpt-000001",
-                "manifest_sha256": self.manifest,
-                "scope": [{**one, "becomes": 1} for one in scope],
-            },
-            "retire": {"episodes": scope[:1]},
-            "forget": {"rollout_ids": ["0-0"], "goodbye": self.dice.random() < 0.1},
-        }
-        return {**common, **more.get(verb, {})}
-
-    def untrue(self, call: dict[str, object]) -> dict[str, object]:
-        """One field is what it should not be."""
-        dice = self.dice
-        name = "directory" if "directory" in call and dice.random() < 0.5 else dice.choice(list(call))
-        numbers = (-1, 0, 1, self.epoch - 1, self.operation + 1, 1 << 53, 10**30, 10**4299, 1.5, "1", None)
-        other = {
-            "run": ("r2", "", 7, None, "x" * 10_000),
-            "epoch": numbers,
-            "operation": numbers,
-            "budget_ms": (0, -1, 1, 7 * 24 * 3_600_000, 7 * 24 * 3_600_000 + 1, 10**30),
-            "lease_ms": (0, -1, 1, 7 * 24 * 3_600_000, 7 * 24 * 3_600_000 + 1, 10**30),
-            "directory": DIRECTORIES,
-            "checkpoint_id": ("", "../x", "c-9", 7),
-            "manifest_sha256": ("", "0" * 64, "../x"),
-            "scope": ([], self._episodes(), [{"rollout_id": "0-0"}] * 2, None, "0-0"),
-            "episodes": ([], self._episodes(), self._episodes() * 2000, None),
-            "rollout_ids": ([], list(KEYS), ["0-0"] * 3000, None),
-        }.get(name, (None, 1, "x"))
-        if dice.random() < 0.1:
-            return {key: value for key, value in call.items() if key != name}
-        return {**call, name: dice.choice(other)}
-
-    def _episodes(self) -> list[dict[str, object]]:
-        attempts = (0, 1, -1, 1 << 31, 10**30)
-        becomes = (0, 1, 5, -1)
-        return [
-            {"rollout_id": key, "attempt": self.dice.choice(attempts), "becomes": self.dice.choice(becomes)}
-            for key in self.dice.sample(KEYS, 3)
-        ]
-
-    def files(self) -> frozenset[str]:
-        """Everything below the folder that holds the checkpoint directory."""
-        return frozenset(str(path.relative_to(self.root.parent)) for path in self.root.parent.rglob("*"))
-
-
-@frozen
-class Sending:
-    """One exchange. `way`: what is true or untrue of it."""
-
-    way: str
-    verb: str
-    body: bytes
-    token: str | None = f"Bearer {TOKEN}"
-    method: str = "POST"
-    path: str | None = None
-
-
-def _next(here: Usurper) -> Sending | None:
-    """What is sent next; None: time passes."""
-    dice, way = here.dice, here.dice.choice(WAYS)
-    in_turn = IN_TURN.get(here.phase)
-    verb = in_turn if in_turn is not None and dice.random() < 0.5 else dice.choice(VERBS)
-    if way == "rightful" and dice.random() < 0.1:
-        here.epoch, here.operation = here.epoch + 1, 0
-    sent = here.rightful(verb)
-    body = json.dumps(here.untrue(sent) if way == "untrue" else sent).encode()
-    match way:
-        case "time":
-            return None
-        case "nonsense":
-            return Sending(way, verb, HARMS[dice.choice(list(HARMS))](dice, body))
-        case "wrong token":
-            return Sending(way, verb, body, token=dice.choice(TOKENS))
-        case "wrong method":
-            method, path = dice.choice(("GET", "PUT", "DELETE", "PATCH", "POST")), dice.choice(PATHS)
-            return Sending(way, verb, body, method=method, path=path)
-        case _:
-            return Sending(way, verb, body)
-
-
-async def _step(here: Usurper, tally: Tally, seed: int, nth: int) -> None:
-    sending = _next(here)
+async def _step(here: Usurper, tally: Tally) -> None:
+    sending = next_of(here)
     if sending is None:
         await trio.sleep(here.dice.choice((0.1, 2.0, 70.0)))
         return
@@ -205,7 +54,7 @@ async def _step(here: Usurper, tally: Tally, seed: int, nth: int) -> None:
     holds("security", known or answer.status_code == 401, f"the token {sending.token!r} is taken")
     _judge_files(here, files)
     if sending.way != "rightful":
-        tally.fault(sending.way, sending.verb, f"{seed} {nth}", outcome)
+        tally.fault(sending.way, sending.verb, sending.told(before["phase"]), outcome)
 
 
 def _fields_of(body: bytes) -> dict[str, object]:
@@ -287,12 +136,12 @@ async def live(root: Path, seed: int, tally: Tally) -> None:
     async with trio.open_nursery() as nursery:
         here = Usurper(root / "checkpoints", Network(nursery, root / "checkpoints"), dice)
         await here.start(served=True)
-        for nth in range(STEPS):
-            await _step(here, tally, seed, nth)
+        for _ in range(STEPS):
+            await _step(here, tally)
         if dice.random() < 0.5:
             await here.start(served=False)
-            for nth in range(STEPS, STEPS + STEPS // 2):
-                await _step(here, tally, seed, nth)
+            for _ in range(STEPS // 2):
+                await _step(here, tally)
         await trio.sleep(LONGEST_LEASE_S)
         status = await here.status()
         holds(8, status["phase"] == "open", f"it is {status['phase']} when every lease is over")
