@@ -37,7 +37,7 @@ async def ask_all(seed: int, tally: Tally) -> None:
         for some in _batches(names):
             async with trio.open_nursery() as asking:
                 for name in some:
-                    asking.start_soon(_ask, name, seed, tally)
+                    asking.start_soon(_ask, name, tally)
         await _discover(dice.sample(names, 6))
     holds(14, not patience.cancelled_caught, f"control calls had not ended after {LONGEST_S:.0f} s")
 
@@ -59,7 +59,7 @@ async def _listening(serving: trio.Nursery, server: FaultyServer) -> str:
     return f"http://127.0.0.1:{listener.socket.getsockname()[1]}"
 
 
-async def _ask(name: str, seed: int, tally: Tally) -> None:
+async def _ask(name: str, tally: Tally) -> None:
     async with trio.open_nursery() as serving, control_client("token") as client:
         line = Line(client, await _listening(serving, _server(name)), "the participant")
         for nth in range(2):  # the second on the connection of the first, where that was kept
@@ -70,7 +70,7 @@ async def _ask(name: str, seed: int, tally: Tally) -> None:
                 fine = outcome != "answered" or RESULT in FAULTS[name].endings
                 holds("protocol", fine, f"{name}: what answered {route} was taken for an answer")
                 if name != NONE:
-                    tally.fault(name, f"control {route} {nth}", str(seed), outcome)
+                    tally.fault(name, f"control {route} {nth}", "", outcome)
         serving.cancel_scope.cancel()
 
 

@@ -56,7 +56,8 @@ def another(dice: random.Random, answer: Json) -> Json:
 async def _untrue(liars: "Liars", request: httpx.Request) -> httpx.Response:
     answer = await liars.truth(request)
     fields = json.loads(answer.content)
-    return httpx.Response(answer.status_code, content=json.dumps(another(liars.dice, fields)).encode())
+    told = another(liars.dice, fields)
+    return answer if told == fields else httpx.Response(answer.status_code, content=json.dumps(told).encode())
 
 
 async def _nonsense(liars: "Liars", request: httpx.Request) -> httpx.Response:
@@ -162,6 +163,10 @@ LIES: Final[dict[str, Tell]] = {
     "delivered late": _delivered_late, "delivered after all": _delivered_after_all, "twice": _twice,
     "of an earlier call": _of_before, "of somebody else": _of_another, "huge": _huge,
 }  # fmt: skip
+WORDS: Final = {  # lies only where they differ from the truth; the others are about time
+    "untrue", "nonsense", "another status", "refusal", "of an earlier call", "of somebody else", "huge",
+}  # fmt: skip
+_TRUTH: Final = "truth"
 
 
 class Liars(Network):
@@ -184,6 +189,7 @@ class Liars(Network):
         answer = await super().handle_async_request(request)
         content = await answer.aread()
         self.told.append((self.call(request), content))
+        request.extensions[_TRUTH] = (answer.status_code, content)
         return httpx.Response(answer.status_code, content=content)
 
     def later(self, request: httpx.Request, seconds: float) -> None:
@@ -202,5 +208,10 @@ class Liars(Network):
         if self.dice.random() >= self.chance:
             return await self.truth(request)
         lie = self.dice.choice(list(LIES))
-        self.lied.append((lie, self.call(request)))
-        return await LIES[lie](self, request)
+        if lie not in WORDS:
+            self.lied.append((lie, self.call(request)))
+            return await LIES[lie](self, request)
+        answer = await LIES[lie](self, request)
+        if request.extensions.get(_TRUTH) != (answer.status_code, answer.content):
+            self.lied.append((lie, self.call(request)))
+        return answer

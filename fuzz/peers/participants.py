@@ -34,6 +34,14 @@ class Lied(World):
         super().__init__(root, nursery)
         self.network = Liars(nursery, root, dice)
         self.dice = dice
+        self.story: list[str] = []  # how the run went: what it did, and the lies that it was told meanwhile
+
+    def count(self, tally: Tally, step: str, lies: int, outcome: str) -> None:
+        """The lies of a step, from the one of that number on; two runs that went alike count once."""
+        told = sorted(self.network.lied[lies:])
+        self.story += [step, *map(str, told)]
+        for lie, call in told:
+            tally.fault(lie, call, " ".join(self.story), outcome)
 
     def latest_bytes(self) -> bytes | None:
         """LATEST as it is."""
@@ -48,12 +56,14 @@ async def live(root: Path, seed: int, tally: Tally) -> None:
         here = Lied(root, nursery, dice)
         await here.start(timeout_s=TIMEOUT_S)
         for task in range(dice.randrange(1, 4)):
-            here.fly(task, busy=dice.choice((None, None, None, *KINDS)))
+            busy = dice.choice((None, None, None, *KINDS))
+            here.fly(task, busy=busy)
+            here.story.append(f"fly {busy}")
         here.network.chance = dice.choice((0.05, 0.15, 0.4))
         for _ in range(dice.randrange(1, 7)):
-            await _step(here, tally, seed)
+            await _step(here, tally)
         await _rest(here)
-        await _next_run(here, tally, seed)
+        await _next_run(here, tally)
         nursery.cancel_scope.cancel()
     tally.explored += 1
 
@@ -65,29 +75,40 @@ async def install_less(root: Path, seed: int, tally: Tally) -> None:
         await here.start(timeout_s=TIMEOUT_S)
         here.fly(0)
         here.fly(1)
-        await _take(here, tally, seed)
+        await _take(here, tally)
         here.network.always["environment restore"] = installs_less
-        went_on = await _next_run(here, tally, seed)
+        went_on = await _next_run(here, tally)
         holds(10, went_on != "restored", "rows go on that no environment says it has installed")
         nursery.cancel_scope.cancel()
 
 
-async def _step(here: Lied, tally: Tally, seed: int) -> None:
-    match here.dice.choice(STEPS):
+async def _step(here: Lied, tally: Tally) -> None:
+    step = here.dice.choice(STEPS)
+    match step:
         case "take":
-            await _take(here, tally, seed)
+            await _take(here, tally)
+            return
         case "retire":
-            await _retire(here, tally, seed)
+            await _retire(here, tally)
+            return
         case "reply":
             if here.air.ledger.flying:
-                here.air.reply(here.dice.choice(list(here.air.ledger.flying)))
+                row = here.dice.choice(list(here.air.ledger.flying))
+                here.air.reply(row)
+                step = f"reply {row}"
         case "boundary":
             _at_boundaries(here)
         case "restart":
-            await here.restart_server(here.dice.choice(KINDS))
+            kind = here.dice.choice(KINDS)
+            await here.restart_server(kind)
+            step = f"restart {kind}"
         case _:
+            lies = len(here.network.lied)
             with contextlib.suppress(CheckpointError):
                 await here.coordination.statuses()
+            here.count(tally, step, lies, "asked")
+            return
+    here.story.append(step)
 
 
 def _at_boundaries(here: Lied) -> None:
@@ -96,7 +117,7 @@ def _at_boundaries(here: Lied) -> None:
             server.at_boundary(episode)
 
 
-async def _take(here: Lied, tally: Tally, seed: int) -> None:
+async def _take(here: Lied, tally: Tally) -> None:
     before, known = here.latest_bytes(), oracle.latest(here.root)
     scope, began, lies = here.air.ledger.scope(), trio.current_time(), len(here.network.lied)
     taken = await here.take(timeout_s=TIMEOUT_S)
@@ -109,8 +130,7 @@ async def _take(here: Lied, tally: Tally, seed: int) -> None:
     else:
         holds(3, here.latest_bytes() == before, "LATEST has changed, and nothing is published")
         holds("words", taken.reason, "nothing is published, and nobody says why")
-    for lie, call in here.network.lied[lies:]:
-        tally.fault(lie, call, str(seed), "published" if published else "not published")
+    here.count(tally, "take", lies, "published" if published else "not published")
     here.air.ledger.torn.clear()
 
 
@@ -132,12 +152,12 @@ def _judge_published(here: Lied, taken: Published, known, scope, lies: list[tupl
     holds(4, len(whole) <= 2, f"{len(whole)} checkpoints are kept")
 
 
-async def _retire(here: Lied, tally: Tally, seed: int) -> None:
+async def _retire(here: Lied, tally: Tally) -> None:
     for episode in list(here.air.ledger.flying.values()):
-        await _retire_one(here, episode, tally, seed)
+        await _retire_one(here, episode, tally)
 
 
-async def _retire_one(here: Lied, episode: EpisodeId, tally: Tally, seed: int) -> None:
+async def _retire_one(here: Lied, episode: EpisodeId, tally: Tally) -> None:
     lies = len(here.network.lied)
     try:
         await here.coordination.settle_owed()
@@ -156,8 +176,7 @@ async def _retire_one(here: Lied, episode: EpisodeId, tally: Tally, seed: int) -
                     episode in server.stopped,
                     f"{kind} has not retired {episode.capture_key}, and counts so",
                 )
-    for lie, call in here.network.lied[lies:]:
-        tally.fault(lie, call, str(seed), outcome)
+    here.count(tally, f"retire {episode.capture_key}", lies, outcome)
 
 
 async def _rest(here: Lied) -> None:
@@ -173,7 +192,7 @@ async def _rest(here: Lied) -> None:
     holds(8, here.all_open, f"after a checkpoint: {here.phases}")
 
 
-async def _next_run(here: Lied, tally: Tally, seed: int) -> str:
+async def _next_run(here: Lied, tally: Tally) -> str:
     """Fresh servers, the next collector: it restores all or nothing, whatever it is told. What came of it."""
     latest, whole = oracle.latest(here.root), here.store.find().checkpoint
     published = None if latest is None else here.root / f"ckpt-{latest.sequence:06d}"
@@ -192,8 +211,7 @@ async def _next_run(here: Lied, tally: Tally, seed: int) -> str:
         outcome = "refused to start"
     else:
         outcome = await _restore(here, whole)
-    for lie, call in here.network.lied[lies:]:
-        tally.fault(lie, call, str(seed), outcome)
+    here.count(tally, "next run", lies, outcome)
     here.network.chance = 0.0
     await trio.sleep(TIMEOUT_S + LEASE_S + 200.0)
     closed = [kind for kind, phase in here.phases.items() if phase != "open"]

@@ -30,6 +30,10 @@ _READ = [name for name, fault in FAULTS.items() if fault.reads]
 _UNREAD = [name for name, fault in FAULTS.items() if not fault.reads]
 
 
+def _is_large(task: int) -> bool:
+    return task % 10 == 3
+
+
 def _good(task: int) -> dict[str, object]:
     return {"reward": 1.0, "n": task}
 
@@ -65,7 +69,7 @@ class Meeting:
 async def meet(folder: Path, seed: int, tally: Tally) -> None:
     """One run. Raises BrokenError."""
     run, meeting = RunFolder(folder), Meeting(seed)
-    run.write_rows([{"n": nth, "text": "x" * (LARGE if nth % 10 == 3 else 9)} for nth in range(ROWS)])
+    run.write_rows([{"n": nth, "text": "x" * (LARGE if _is_large(nth) else 9)} for nth in range(ROWS)])
     server = FaultyServer(meeting.choose, meeting.at_once)
     report = None
     with trio.move_on_after(LONGEST_S):
@@ -85,12 +89,14 @@ async def meet(folder: Path, seed: int, tally: Tally) -> None:
     _judge(run, meeting, report)
     ends = {end.task: end for end in _ends(run)}
     for task, names in meeting.met.items():
-        for nth, (attempt, name) in enumerate(names.items()):
+        before = f"{'large' if _is_large(task) else 'small'}, after:"
+        for attempt, name in names.items():
             ending = ends[task].ending if attempt == ends[task].attempt else "sent again"
             if name != NONE:
-                tally.fault(name, "row" if nth == 0 else "row sent again", f"{seed} {task} {nth}", ending)
-    for nth, name in enumerate(meeting.unread):
-        tally.fault(name, "connection", f"{seed} {nth}", "met")
+                tally.fault(name, "row" if attempt == 0 else "row sent again", before, ending)
+            before += f" {name},"
+    for name in meeting.unread:
+        tally.fault(name, "connection", "", "met")
     tally.explored += 1
 
 
