@@ -15,6 +15,7 @@ from pathlib import Path
 from fuzz import report
 from fuzz.commands import COMMANDS, Options, function_of
 from fuzz.everything import INTERRUPTED, MINUTES, Everything, described
+from fuzz.pinned import pin
 from fuzz.tally import FOLDER, Account, Tally, keep
 
 SEED = "what the dice begin with; another each time without it"
@@ -143,6 +144,7 @@ def _kept(account: Account) -> int:
 
 
 if __name__ == "__main__":
+    pin()
     try:
         sys.exit(main())
     except KeyboardInterrupt:  # before it began, or a second one

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import Phase
 
 from fuzz.heard import hear
+from fuzz.pinned import is_pinned, pin
 
 OPTION = "--until-invariant"
 
@@ -15,7 +16,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Nobody reads the smallest history of a flaw that is known."""
+    """Have seeds draw what they draw with `python -m fuzz`; make no history of a known flaw small."""
+    if not is_pinned():
+        config.pluginmanager.getplugin("capturemanager").stop_global_capturing()
+        pin()
     if config.getoption(OPTION, default=None) is not None:
         phases = (Phase.explicit, Phase.generate)
         hypothesis.settings.register_profile("until", hypothesis.settings.default, phases=phases)

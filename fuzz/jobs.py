@@ -19,14 +19,12 @@ _APART = 7919  # between the seeds of two processes
 TIDYING_S = 5.0  # in which who heard a Ctrl-C has ended
 
 
-def share(work: Work, options: Options, tally: Tally, *, apart: bool = False) -> None:
+def share(work: Work, options: Options, tally: Tally) -> None:
     """Have `work`, a function of a module, done by `options.jobs` processes; the first has the seed given.
-
-    `apart`: by another one also where one is enough, as what this process was started with does not fit.
     Raises KeyboardInterrupt at a Ctrl-C, with all that was counted until then taken in.
     """
     jobs = 1 if options.replay is not None else options.jobs
-    if jobs <= 1 and not apart:
+    if jobs <= 1:
         if _interrupted(work, options, tally):
             raise KeyboardInterrupt
         return

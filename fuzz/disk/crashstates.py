@@ -85,8 +85,8 @@ class Cutting:
         """Judge every state that a cut of the story leaves, and those of what goes on from some of them."""
         drawn = story == a_story(self.seed)
         self._replay = str(self.seed) if drawn else f"{self.seed}:{story.text}"
-        for survivor in self._live(story, None):
-            dice = random.Random(survivor.state.digest)
+        for nth, survivor in enumerate(self._live(story, None)):
+            dice = random.Random(f"{self.seed}:{nth}")
             at = Signal(Moment(dice.randint(100, 2500)), dice.choice(["USR1", "TERM"]))
             if time.monotonic() < self.deadline:
                 self._live(
@@ -157,7 +157,7 @@ class Cutting:
     def _count(self, state: State, seen: Seen, told: str) -> None:
         self.tally.explored += 1
         kind = f"cut that takes {'names' if 'names' in state.lost else 'bytes' if state.lost else 'nothing'}"
-        scenario = f"{state.lost}:{self.seed}:{state.digest.hex()}"
+        scenario = f"{state.lost}:{state.digest.hex()}"
         self.tally.fault(kind, named(told), scenario, seen.outcome)
 
     def _complain(self, number: int, what: str, where: str) -> None:

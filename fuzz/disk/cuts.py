@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from attrs import define, field, frozen
 
 from fuzz.disk.storage import Cut, Disk, Names, Write, put, walk, written
+from fuzz.scratch import ANY
 
 ALL_OF: Final = 4  # names whose every set is tried
 MOST: Final = 8  # of more than that, and of writes, these last ones are told apart
@@ -93,7 +94,9 @@ class Cuts:
     def _digest(self, data: bytes) -> bytes:
         known = self._digests.get(data)
         if known is None:
-            known = self._digests[data] = hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()
+            known = self._digests[data] = hashlib.blake2b(
+                ANY.sub(b"", data), digest_size=_DIGEST_BYTES
+            ).digest()
         return known
 
 

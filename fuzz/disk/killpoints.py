@@ -5,7 +5,6 @@ and servers in one process that dies as a whole. The next life goes on to the en
 was told may be missing; every fourth time it is killed as well, and the one after it goes on.
 """
 
-import os
 import random
 import signal
 from collections.abc import Iterator
@@ -114,4 +113,4 @@ def _left(world: World, end: End) -> Iterator[tuple[int, str]]:
 
 
 def _die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+    signal.raise_signal(signal.SIGKILL)

@@ -3,7 +3,6 @@
 import contextlib
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -14,7 +13,7 @@ from attrs import frozen
 from fuzz.disk.calls import Call
 from fuzz.disk.children import LEDGER, lived, why
 from fuzz.disk.lives import NOT_OURS
-from fuzz.scratch import SCRATCH
+from fuzz.scratch import scratch
 from fuzz.simulation.story import UNDISTURBED, Death, Life, Moment, Signal, Story
 from fuzz.simulation.world import World
 
@@ -126,7 +125,7 @@ def calls_of(scenario: Scenario, base: Path, *, reading: bool = False) -> list[s
 @contextlib.contextmanager
 def memory_folder() -> Iterator[Path]:
     """One for a while, in memory where there is a file system for that."""
-    root = Path(tempfile.mkdtemp(dir=SCRATCH))
+    root = scratch()
     try:
         yield root
     finally:

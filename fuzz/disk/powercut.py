@@ -52,7 +52,7 @@ class PowerCut:
             if self._left == 0:
                 self._told.write_text(str(call))
                 cut_power(self._place)
-                os.kill(os.getpid(), signal.SIGKILL)
+                signal.raise_signal(signal.SIGKILL)
         return None
 
     def after(self, call: Call) -> None:

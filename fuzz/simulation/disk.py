@@ -43,11 +43,6 @@ class Disk:
         else:
             self._files[told.st_ino] = path.read_bytes()
 
-    def synced_bytes(self, name: str) -> bytes:
-        """What of a file below the root is sure to be there."""
-        inode = self._folders[self.root.stat().st_ino].get(name)
-        return b"" if inode is None else self._files.get(inode, b"")
-
     def lose_power(self, dice: random.Random) -> None:
         """What the next boot finds, which is on the disk then."""
         cut = _Cut(self._files, self._folders, dice)

@@ -6,11 +6,9 @@ import math
 import os
 import random
 import shutil
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 from fuzz.commands import Options
@@ -18,7 +16,7 @@ from fuzz.garbage import rarely_collected
 from fuzz.invariants import BrokenError
 from fuzz.jobs import share
 from fuzz.quiet import quiet
-from fuzz.scratch import SCRATCH
+from fuzz.scratch import scratch
 from fuzz.simulation.drawing import LEAST, drawn
 from fuzz.simulation.lives import Lived, live
 from fuzz.simulation.shrinking import minimal
@@ -32,8 +30,7 @@ MOST_ATTEMPTS: Final = "100"  # of a row: none is given up
 
 def explore(options: Options, tally: Tally) -> None:
     """Live drawn stories in several processes; with a replay that one story."""
-    os.environ["PYTHONHASHSEED"] = "0"  # of the processes to come: a story goes the same way again
-    share(explored, options, tally, apart=True)
+    share(explored, options, tally)
 
 
 def explored(options: Options, tally: Tally, stories: float = math.inf, until: int | None = None) -> None:
@@ -95,7 +92,7 @@ def told(story: Story) -> Lived:
     """Live a story in a folder of its own. Raises BrokenError, and whatever else goes wrong."""
     before = os.environ.get("NEMO_GYM_MAX_ROLLOUT_ATTEMPTS")
     os.environ["NEMO_GYM_MAX_ROLLOUT_ATTEMPTS"] = MOST_ATTEMPTS
-    root = Path(tempfile.mkdtemp(dir=SCRATCH))
+    root = scratch()
     try:
         return live(root, story)
     finally:

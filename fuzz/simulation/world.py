@@ -4,11 +4,11 @@ import contextlib
 import json
 import os
 import random
-import shutil
 from pathlib import Path
 
 import trio
 
+from fuzz.simulation.clocks import REPLACED
 from fuzz.simulation.disk import Disk
 from fuzz.simulation.files import changing
 from fuzz.simulation.network import Network
@@ -127,7 +127,7 @@ class World:
 
     @contextlib.contextmanager
     def simulated(self):
-        """Nothing depends on this machine: its disk's syncs, its boots and all dice are ours.
+        """Nothing depends on this machine: its disk's syncs, its boots, its clocks and all dice are ours.
 
         Its table of locks names this very process for every collector, and so tells nothing.
         """
@@ -140,6 +140,7 @@ class World:
             (kept_by_kernel, "_BOOT_ID", self.root / "boot"),
             (locking, "_LOCKS", self.root / "no table"),
             (scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", True),
+            *REPLACED,
         ]
         before = [(where, name, getattr(where, name)) for where, name, _ in replaced]
         try:
@@ -150,10 +151,6 @@ class World:
         finally:
             for where, name, value in before:
                 setattr(where, name, value)
-
-    def end(self) -> None:
-        """Leave nothing."""
-        shutil.rmtree(self.root)
 
 
 def _nothing(_descriptor: int) -> None:
