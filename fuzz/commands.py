@@ -1,6 +1,7 @@
 """What can be explored: a table of commands, each a function that gets options and a tally."""
 
 import importlib
+import math
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
@@ -21,7 +22,7 @@ class Options:
 
 def again(command: str, options: Options) -> str:
     """The words that have it done once more."""
-    given = f"--seconds {options.seconds:.0f} --seed {options.seed} --jobs {options.jobs}"
+    given = f"--seconds {max(1, math.ceil(options.seconds))} --seed {options.seed} --jobs {options.jobs}"
     return f"python -m fuzz {command} {given}"
 
 

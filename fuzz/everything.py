@@ -75,18 +75,25 @@ class Everything:
         for nth in range(turns):
             left = max(0.0, until - time.monotonic()) / (turns - nth)
             options = Options(left, self.seed + nth * APART, self.jobs)
+            turn = Tally(name, options.seed)
             try:
-                done = _turn(name, command, options)
+                _turn(command, options, turn)
             except SystemExit as missing:
                 self.left_out.append(f"{name}: {missing}")
                 print(f"{self._clock()}  {name} is left out: {missing}", flush=True)
                 return
-            whole.take_in(done)
-            so_far = whole.account()
-            self._keep(so_far)
-            print(f"{self._clock()}  {_told(so_far)}", flush=True)
-            for words in done.violations:
-                print(words, flush=True)
+            except KeyboardInterrupt:
+                self._count(whole, turn.account())
+                raise
+            self._count(whole, turn.account())
+
+    def _count(self, whole: Tally, turn: Account) -> None:
+        whole.take_in(turn)
+        so_far = whole.account()
+        self._keep(so_far)
+        print(f"{self._clock()}  {_told(so_far)}", flush=True)
+        for words in turn.violations:
+            print(words, flush=True)
 
     def _keep(self, so_far: Account) -> None:
         self._accounts[so_far.command] = so_far
@@ -100,14 +107,13 @@ class Everything:
         return f"{_minutes(spent)} of {_minutes(self.seconds)}"
 
 
-def _turn(name: str, command: Command, options: Options) -> Account:
+def _turn(command: Command, options: Options, tally: Tally) -> None:
     """Raises SystemExit where the machine has not what the command needs."""
-    tally = Tally(name, options.seed)
     try:
         function_of(command)(options, tally)
     except Exception as error:  # noqa: BLE001  # the other commands have their turns all the same
+        name = tally.command
         tally.violation(f"{name} itself broke: {type(error).__name__}: {error}", again(name, options))
-    return tally.account()
 
 
 def _told(account: Account) -> str:

@@ -15,13 +15,16 @@ from fuzz.commands import Options, again
 from fuzz.tally import Account, Tally
 
 Work: TypeAlias = Callable[[Options, Tally], None]
+_Counted: TypeAlias = tuple[Account, BaseException | None]  # and what ended it
 _APART = 7919  # between the seeds of two processes
 TIDYING_S = 5.0  # in which who heard a Ctrl-C has ended
 
 
 def share(work: Work, options: Options, tally: Tally) -> None:
     """Have `work`, a function of a module, done by `options.jobs` processes; the first has the seed given.
-    Raises KeyboardInterrupt at a Ctrl-C, with all that was counted until then taken in.
+
+    Raises KeyboardInterrupt at a Ctrl-C, or what the first that broke has raised, with all that anybody
+    counted until then taken in.
     """
     jobs = 1 if options.replay is not None else options.jobs
     if jobs <= 1:
@@ -30,7 +33,7 @@ def share(work: Work, options: Options, tally: Tally) -> None:
         return
     shares = [evolve(options, seed=options.seed + nth * _APART, jobs=1) for nth in range(jobs)]
     with contextlib.ExitStack() as pools:  # one each: a process that dies takes no other with it
-        doing = []
+        doing, broke = [], []
         for one in shares:
             pool = pools.enter_context(ProcessPoolExecutor(1, multiprocessing.get_context("spawn")))
             with _deaf():  # it is born so, and hears a Ctrl-C only while it works
@@ -38,14 +41,19 @@ def share(work: Work, options: Options, tally: Tally) -> None:
         interrupted = _heard_while_waiting([done for _, done in doing])
         for one, done in doing:
             try:
-                tally.take_in(done.result())
+                account, error = done.result()
             except BrokenProcessPool:
                 tally.violation("a process died of what it met", again(tally.command, one))
+            else:
+                tally.take_in(account)
+                broke += [error] * (error is not None)
+    for error in broke:  # the first, once all are taken in
+        raise error
     if interrupted:
         raise KeyboardInterrupt
 
 
-def _heard_while_waiting(doing: Sequence[Future[Account]]) -> bool:
+def _heard_while_waiting(doing: Sequence[Future[_Counted]]) -> bool:
     """Whether a Ctrl-C came; then all hear of it, also where it was sent to this process alone."""
     try:
         wait(doing)
@@ -68,12 +76,15 @@ def _deaf() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _counted(work: Work, command: str, options: Options) -> Account:
-    tally = Tally(command, options.seed)
+def _counted(work: Work, command: str, options: Options) -> _Counted:
+    tally, broke = Tally(command, options.seed), None
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    _interrupted(work, options, tally)
+    try:
+        _interrupted(work, options, tally)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # it goes to who waits, with what was counted
+        broke = error
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return tally.account()
+    return tally.account(), broke
 
 
 def _interrupted(work: Work, options: Options, tally: Tally) -> bool:

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from fuzz import jobs
-from fuzz.__main__ import main
-from fuzz.commands import COMMANDS, Command, Options
-from fuzz.everything import TURN_S, Everything
+from fuzz.__main__ import main, parser
+from fuzz.commands import COMMANDS, Command, Options, again
+from fuzz.everything import INTERRUPTED, TURN_S, Everything
 from fuzz.jobs import share
 from fuzz.tally import Tally, keep, kept
 
@@ -79,6 +79,43 @@ def test_a_process_that_dies_is_blamed_alone_with_words_that_have_it_die_again()
     assert tally.account().kinds["kill"].distinct == 10
     (words,) = tally.violations
     assert words.endswith("python -m fuzz sim --seconds 7 --seed 7920 --jobs 1")
+
+
+def breaks_where_the_seed_is_1(options, tally):
+    """Where there are two, the first; the second finds something."""
+    counts(options, tally)
+    if options.seed == 1:
+        raise ValueError("nobody thought of that")
+    finds_something(options, tally)
+
+
+def test_what_a_process_counted_before_it_broke_and_what_others_found_is_not_lost():
+    tally = Tally("sim", 1)
+    with pytest.raises(ValueError, match="nobody thought of that"):
+        share(breaks_where_the_seed_is_1, Options(7.0, 1, 2), tally)
+    assert tally.account().kinds["kill"].distinct == 20
+    assert len(tally.violations) == 1
+
+
+def finds_something_before_a_ctrl_c(options, tally):
+    finds_something(options, tally)
+    counts(options, tally)
+    raise KeyboardInterrupt
+
+
+def test_a_pass_that_a_ctrl_c_ends_tells_what_its_last_turn_found(tmp_path, capsys):
+    everything = whole_pass(tmp_path, finds_something_before_a_ctrl_c, counts)
+    assert everything.explore() == INTERRUPTED
+    told = capsys.readouterr().out
+    assert "to see it again: python -m fuzz finds_something --replay x" in told
+    assert "violations: 1" in told
+    (account,) = kept(everything.folder)
+    assert account.kinds["kill"].distinct == 10
+
+
+def test_a_turn_of_less_than_a_second_is_done_again_with_words_that_are_understood():
+    words = again("files", Options(0.3, 7)).split()[3:]
+    assert parser().parse_args(words).seconds == 1.0
 
 
 def interrupted_at_once(options, tally):
