@@ -5,8 +5,9 @@ import pytest
 from attrs import evolve
 
 from fuzz.account import Call, Effect, Life, Line, Response, Usage
+from fuzz.attempts import Whole
 from fuzz.boundaries import Boundary, Checkpoint, Verdict
-from fuzz.oracle import Whole, judge
+from fuzz.oracle import judge
 from fuzz.rules import earned
 from fuzz.states import State, read_state
 from triocollect.servers.resources.blackjack import Blackjack, BlackjackSource

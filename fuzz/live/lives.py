@@ -14,6 +14,7 @@ from attrs import define, field
 
 from fuzz.account import INTERRUPTED, STOPPED, Witness
 from fuzz.account import Life as Seen
+from fuzz.attempts import Whole
 from fuzz.boundaries import Boundary
 from fuzz.invariants import holds
 from fuzz.live.living import SLACK_S, STOPS, Lived, Living
@@ -21,7 +22,7 @@ from fuzz.live.processes import Zygote
 from fuzz.live.serving import Servers
 from fuzz.live.story import MIXES, Life, Story
 from fuzz.live.watching import Pace
-from fuzz.oracle import Whole, judge, uninterrupted
+from fuzz.oracle import judge, uninterrupted
 from triocollect.deployment import datasets
 
 MOST_ROWS: Final = 6

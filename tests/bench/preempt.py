@@ -29,8 +29,9 @@ from typing import Final
 from attrs import evolve
 
 from fuzz.account import Life, Witness
+from fuzz.attempts import Whole
 from fuzz.boundaries import Boundary
-from fuzz.oracle import Whole, judge, uninterrupted
+from fuzz.oracle import judge, uninterrupted
 from tests.bench.harness import (
     OURS,
     BenchError,
