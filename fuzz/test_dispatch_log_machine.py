@@ -57,7 +57,9 @@ class Lives(RuleBasedStateMachine):
         for rollout, attempt in self.used.items():
             following = self.past.next_attempt(rollout)
             holds(2, following > attempt, f"{rollout} goes on as {following}, and {attempt} was used")
-        header = DispatchHeader("4f2c", 1, 0, reserved=0, floor=self.past.floor, start=self.past.start)
+        header = DispatchHeader(
+            "4f2c", 1, 0, reserved=0, floor=self.past.floor, start=self.past.start, used=self.past.used
+        )
         self.log = start_dispatched(self.path, header, self.past.attempts, boot=str(self.boot))
 
     def send(self, rollout, skip):

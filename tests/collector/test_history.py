@@ -42,7 +42,7 @@ class Folder:
         sent = read_dispatched(self.log)
         senders = sent.of_others(output)
         history = history_of(map(row, rows), survey, sent.beside(output), [], senders)
-        header = DispatchHeader("4f2c", 1, 0, reserved=0, output=output)
+        header = DispatchHeader("4f2c", 1, 0, reserved=0, used=sent.used, output=output)
         return history, start_dispatched(self.log, header, history.attempts(), history.answered, senders)
 
 
@@ -98,6 +98,22 @@ def test_what_was_answered_and_written_nowhere_is_told_on_from_run_to_run(folder
         history, log = folder.begin(range(1))
         log.close()
         assert history.tried["0-0"].replied == history.tried["0-0"].highest == 0
+
+
+@pytest.mark.parametrize("ends", ["end", "close"])
+def test_another_output_starts_above_what_one_used_also_where_no_line_names_it_any_more(folder, ends):
+    _, log = folder.begin(range(2), output="mine")
+    log.append([EpisodeId("0-0", attempt) for attempt in range(6)])
+    log.append([EpisodeId("1-0", 0)])
+    getattr(log, ends)()
+    folder.done((0, 5))
+    for _ in range(3):
+        _, log = folder.begin(range(2), output="mine")
+        getattr(log, ends)()
+    folder.files.output.unlink()  # it is mine
+    theirs, log = folder.begin(range(2), output="theirs")
+    log.close()
+    assert 6 <= theirs.start <= 11, "and not ever higher, from death to death"
 
 
 def test_a_run_tells_its_own_rows_from_those_of_another_output_under_the_same_names(folder):

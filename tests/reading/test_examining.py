@@ -58,7 +58,7 @@ WRONG = {
     ),
     "sent": (
         lambda: append("ckpt/dispatched.jsonl", Dispatched("3-0", 0)),
-        "line 9 (byte 177): 3-0 at attempt 0, after 1",
+        "line 9 (byte 186): 3-0 at attempt 0, after 1",
     ),
     "sent_again": (
         lambda: append("ckpt/dispatched.jsonl", Dispatched("1-0", 1)),

@@ -147,12 +147,12 @@ def start_dispatched(  # noqa: PLR0913  # what a log begins with, each a mapping
 
     `attempts`: the highest of every unfinished rollout, of all files and runs; `answered`: see `Sent`,
     `senders`: other outputs that have sent them. Of
-    `header` count run, epoch, sequence, output, floor and start (those of `Sent`); the rest follows.
+    `header` count run, epoch, sequence, output, floor, start and used (those of `Sent`); the rest follows.
     """
-    highest = max(header.floor, header.start, max(attempts.values(), default=-1) + 1)
-    header = msgspec.structs.replace(
-        header, reserved=highest + _AHEAD, boot=term_of(path.parent) if boot is None else boot
-    )
+    used = max(header.used, *attempts.values(), -1)
+    reserved = max(header.floor, header.start, used + 1) + _AHEAD
+    since = term_of(path.parent) if boot is None else boot
+    header = msgspec.structs.replace(header, used=used, reserved=reserved, boot=since)
     draft = Draft(path, mode=MODE)
     try:
         draft.write(msgspec.json.encode(header) + b"\n")

@@ -34,7 +34,8 @@ class Sent:
     `attempts`: the highest sent or installed of each rollout that was asked for, `answered`: the highest that
     ended by an answer of which no other file tells. Any rollout, also one that is not named, may have been
     sent at attempts below `floor`, and starts at `start` at the lowest: `floor`, or more where attempts
-    may have been used by another output alone. Not `complete` (no log, or none
+    may have been used by another output alone. `used`: the highest of all attempts, also of those whose lines
+    are gone. Not `complete` (no log, or none
     that can be trusted): nothing is restored unless every participant says that it has served nothing, and
     attempts start above everything that the other files show, see `above`. One that was there and cannot be
     trusted was of a run that may have sent any row.
@@ -47,6 +48,7 @@ class Sent:
     faults: tuple[str, ...] = ()
     answered: Mapping[str, int] = _NONE
     start: int = field(default=Factory(lambda self: self.floor, takes_self=True))
+    used: int = -1
     senders: Mapping[str, str] = _NOBODY  # the output whose the highest attempt is, where not the header's
 
     def next_attempt(self, rollout_id: str, shown: int = -1) -> int:
@@ -120,6 +122,7 @@ class _Scan:
         self._senders: Final[dict[str, str]] = {}
         self._keep: Final = keep
         self._header: DispatchHeader | None = None
+        self._used = -1
         self._damaged: Final = Findings(path)
 
     def take(self, line: Line) -> None:
@@ -140,6 +143,7 @@ class _Scan:
             self._add(_line.decode(tail))
 
     def _add(self, sent: Dispatched) -> None:
+        self._used = max(self._used, sent.attempt)
         if self._keep(sent.rollout_id):
             if sent.attempt >= self.attempts.get(sent.rollout_id, -1):
                 self._senders.pop(sent.rollout_id, None)
@@ -167,5 +171,6 @@ class _Scan:
             faults=faults,
             answered=self._answered,
             start=max(floor, header.start),
+            used=max(self._used, header.used),
             senders=self._senders,
         )

@@ -138,6 +138,7 @@ def begin_log(
         reserved=0,
         floor=history.floor,
         start=history.start,
+        used=left.sent.used,
         output=outset.run_file.run,
     )
     path = directory.path / DISPATCHED

@@ -97,10 +97,12 @@ class DispatchHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     """First line of `dispatched.jsonl`: no attempt above `reserved` was ever sent.
 
     `floor`: any rollout may have been sent at attempts below it, also one that no line names. `start`: no
-    rollout starts below it, for other outputs have used attempts that no line names any more. `boot`: which
-    boot of which machine, and which mount of the file system, has the lines that are not durable yet; none,
-    when the writer has ended and every line is. `output`: the run (`RunFile`) whose output has a line of each
-    rollout left out here; none: not known.
+    rollout starts below it, for other outputs have used attempts that no line names any more. `used`: the
+    highest attempt that any run of any output had used when this log began (-1: none); an output that comes
+    later starts above it, though no line may name it any more. `boot`: which boot of which machine, and which
+    mount of the file system, has the lines that are not durable yet; none, when the writer has ended and all
+    are. `output`: the run (`RunFile`) whose output has a line of each rollout left out here; none: not
+    known.
     """
 
     run: str
@@ -109,6 +111,7 @@ class DispatchHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     reserved: int
     floor: int = 0
     start: int = 0
+    used: int = -1
     boot: str | None = None
     output: str | None = None
 
