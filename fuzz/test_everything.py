@@ -158,5 +158,11 @@ def test_a_replay_of_what_there_is_not_is_told_at_once(command, text, capsys):
     assert said.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", ["files", "peers"])
+def test_a_replay_of_another_name_is_not_told_as_a_broken_promise(command, capsys):
+    assert main([command, "--replay", "nowhere:1"]) == 2
+    assert f"nothing to live again: 'nowhere:1' is no replay of {command}" in capsys.readouterr().err
+
+
 def test_a_pass_has_a_part_for_everything_that_explores():
     assert {name for name, one in COMMANDS.items() if not one.part} == {"mutants"}

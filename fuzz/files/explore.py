@@ -182,8 +182,10 @@ def some(options: Options, tally: Tally) -> None:
 def explore(options: Options, tally: Tally) -> None:
     """See `python -m fuzz files`."""
     if options.replay is not None:
-        place, _, number = options.replay.rpartition(":")
+        told, _, number = options.replay.rpartition(":")
+        if (place := told.replace("_", " ")) not in PLACES:
+            raise ValueError(f"there is no place {place!r}")
         with Bench() as bench:
-            try_one(bench, place.replace("_", " "), int(number), tally)
+            try_one(bench, place, int(number), tally)
     else:
         share(some, options, tally)

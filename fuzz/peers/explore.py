@@ -72,6 +72,8 @@ def explore(options: Options, tally: Tally) -> None:
     """See `python -m fuzz peers`."""
     if options.replay is not None:
         family, _, number = options.replay.rpartition(":")
+        if family not in FAMILIES:
+            raise ValueError(f"there is no family {family!r}")
         try_one(family, int(number), tally)
     else:
         share(some, options, tally)
