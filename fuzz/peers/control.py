@@ -16,15 +16,17 @@ from fuzz.tally import Tally
 from triocollect.checkpoint.discovery import Candidate, control_client, discover
 from triocollect.checkpoint.line import Line
 from triocollect.errors import ControlError, UsageError
-from triocollect.protocol.messages import Answer, Greeted, Hello, Status
+from triocollect.protocol.messages import Answer, Capabilities, Greeted, Hello, Status
 
 PATIENCE_S: Final = 5.0
 LONGEST_S: Final = 120.0
+TAKES_NO_PART: Final = {"404"}  # a server without the routes, which is no problem
 AT_ONCE: Final = 40
 STATUS: Final = Status(
     boot="b", phase="open", operation=None, epoch=1, lease_expires=None, report=None, restored_pending=0,
     served=False,
 )  # fmt: skip
+CAPABILITIES: Final = Capabilities(boot="b", kind="environment", instance="one", mode="exported")
 GREETED: Final = Greeted(boot="b", phase="open")
 HELLO: Final = msgspec.json.encode(Hello(run="r", epoch=1, operation=0, budget_ms=1000))
 
@@ -38,7 +40,7 @@ async def ask_all(seed: int, tally: Tally) -> None:
             async with trio.open_nursery() as asking:
                 for name in some:
                     asking.start_soon(_ask, name, tally)
-        await _discover(dice.sample(names, 6))
+        await _discover([*dice.sample(names, 6), NONE])
     holds(14, not patience.cancelled_caught, f"control calls had not ended after {LONGEST_S:.0f} s")
 
 
@@ -48,7 +50,8 @@ def _batches(names: list[str]) -> Iterator[list[str]]:
 
 def _server(name: str) -> FaultyServer:
     def choose(first: bytes, _body: bytes) -> tuple[str, bytes]:
-        return name, msgspec.json.encode(STATUS if first.startswith(b"GET") else GREETED)
+        read = STATUS if b"/status " in first else CAPABILITIES
+        return name, msgspec.json.encode(read if first.startswith(b"GET") else GREETED)
 
     return FaultyServer(choose, lambda: None if FAULTS[name].reads else name)
 
@@ -69,7 +72,9 @@ async def _ask(name: str, tally: Tally) -> None:
                     outcome = await _outcome(line, route, body, good)
                 fine = outcome != "answered" or RESULT in FAULTS[name].endings
                 holds("protocol", fine, f"{name}: what answered {route} was taken for an answer")
-                if name != NONE:
+                if name == NONE:
+                    holds("protocol", outcome == "answered", f"a good answer to {route} was {outcome}")
+                else:
                     tally.fault(name, f"control {route} {nth}", "", outcome)
         serving.cancel_scope.cancel()
 
@@ -87,12 +92,17 @@ async def _outcome(line: Line, route: str, body: bytes | None, good: Answer) -> 
 async def _discover(names: list[str]) -> None:
     """All of them at once: either they take part, or the user is told of each that cannot be asked."""
     async with trio.open_nursery() as serving, control_client("token") as client:
-        urls = [await _listening(serving, _server(name)) for name in names]
+        asked = {await _listening(serving, _server(name)): name for name in names}
+        told = ""
         try:
-            await discover(client, [Candidate(url) for url in urls], patience_s=PATIENCE_S)
+            await discover(client, [Candidate(url) for url in asked], patience_s=PATIENCE_S)
         except UsageError as error:
             told = str(error)
-            holds("words", any(url in told for url in urls), f"a refusal that names no server: {told}")
+        for url, name in asked.items():
+            if name == NONE:
+                holds("words", url not in told, f"a server that answers well is told of: {told}")
+            elif name not in TAKES_NO_PART and RESULT not in FAULTS[name].endings:
+                holds("words", url in told, f"nothing is told of {url}, which met {name!r}: {told}")
         serving.cancel_scope.cancel()
 
 
