@@ -100,7 +100,7 @@ def kill(point: Point, base: Path, tally: Tally, *, second: int = 0) -> None:
         tally.explored += 1
         if ends[0] == "killed":
             kind = "SIGKILL" + (" amid a write" if point.amid else "") + again
-            tally.fault(kind, named(point.call), f"{point}+{second}", outcome)
+            tally.fault(kind, named(point.call), f"{point}+{second if again else 0}", outcome)
         for number, what in faults[:3]:
             for one in dict.fromkeys((number, 15)):
                 tally.violation(f"{BrokenError(one, what)}\n{point}: {point.call}", replay)

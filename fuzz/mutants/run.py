@@ -160,8 +160,9 @@ def explore(options: Options, tally: Tally) -> None:
     with ThreadPoolExecutor(options.jobs) as workers:
         clean = workers.submit(seen_with, None, options.seed)
         for flaw, looked in zip(flaws, workers.map(partial(_looked_at, options.seed), flaws), strict=True):
-            tally.explored += 1
-            tally.fault("flaw", flaw.name, str(flaw.invariant), "missed" if looked.fault else "named")
+            if looked.is_planted:
+                tally.explored += 1
+                tally.fault("flaw", flaw.name, str(flaw.invariant), "missed" if looked.fault else "named")
             print(looked.line, flush=True)
             if looked.fault is not None:
                 again = f"python -m fuzz mutants --seed {options.seed} --replay {flaw.patch}"
@@ -178,14 +179,16 @@ class _Looked:
 
     line: str
     fault: str | None
+    is_planted: bool
 
 
 def _looked_at(seed: int, flaw: Flaw) -> _Looked:
-    began, where = time.monotonic(), ""
+    began, where, is_planted = time.monotonic(), "", True
     try:
         seen = seen_with(flaw, seed)
         fault, where = judged(flaw, seen), seen.where
     except ValueError as error:
-        fault = str(error)
+        fault, is_planted = str(error), False
     seconds, word = time.monotonic() - began, "ok  " if fault is None else "MISS"
-    return _Looked(f"{word} invariant {flaw.invariant:>2}  {seconds:4.0f} s  {flaw.name}  {where}", fault)
+    line = f"{word} invariant {flaw.invariant:>2}  {seconds:4.0f} s  {flaw.name}  {where}"
+    return _Looked(line, fault, is_planted)

@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Callable
 import httpx
 import trio
 
-from fuzz.simulation.network import Head, Host, Network
+from fuzz.simulation.exchange import Head
+from fuzz.simulation.network import Host, Network
 from fuzz.simulation.request import Request
 
 

@@ -5,21 +5,20 @@ without any (`calls.py`). What can go wrong on the way is decided by a story's `
 """
 
 import random
-import re
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import trio
 from attrs import define, field
 
-from fuzz.simulation.request import OK, Headers, Request
+from fuzz.simulation.exchange import LATE_S, OF_THE_REPLY, Caller, Exchange, Head, Nobody
+from fuzz.simulation.request import Request
 from fuzz.simulation.story import Door, Fault, How
 
-INSTEAD: Final = {"fails": b'{"_ng_failure_class":"judge_invalid"}', "unwritten": b'{"_ng_no_persist":true}'}
+_ON_THE_WAY: Final = frozenset[How | None]({"never arrives", "hangs", "busy", "gateway"})
+_LATER: Final = OF_THE_REPLY | {"late", "twice", "stray"}  # than it arrives
 BUSY: Final = b'{"error":{"code":"busy","detail":"so many are at work"}}'
-LATE_S: Final = 40.0
-BUFFERED_S: Final = 1.0  # an answer lies where its reader is
 AGAIN_S: Final = 3.0  # from a request to the same once more
 
 
@@ -43,39 +42,6 @@ class Watch(Protocol):
 
     def strikes(self, kind: str, place: str) -> None:
         """Something goes wrong."""
-
-
-class Head(NamedTuple):
-    """The beginning of an answer."""
-
-    status: int
-    headers: Headers
-
-
-class Caller(Protocol):
-    """Who waits for an answer."""
-
-    async def hear(self, head: Head | None, body: bytes, *, more: bool) -> None:
-        """A piece of the answer; the first one comes with the head."""
-
-    async def hung_up(self) -> None:
-        """Returns when nobody waits any more."""
-
-    async def cut(self) -> None:
-        """The connection breaks."""
-
-
-class Nobody:
-    """The caller of what is heard by nobody, and who is never noticed to be gone."""
-
-    async def hear(self, head: Head | None, body: bytes, *, more: bool) -> None:
-        pass
-
-    async def hung_up(self) -> None:
-        await trio.sleep_forever()
-
-    async def cut(self) -> None:
-        pass
 
 
 class Host(Protocol):
@@ -112,18 +78,12 @@ class Network:
         self._passed.clear()
 
     def _fault(self, request: Request) -> tuple[How | None, str]:
-        """What happens to this request, which is the next through its door, and where that is.
-
-        What happens to an answer is counted when there is one.
-        """
+        """What is to happen to this request, which is the next through its door, and where that is."""
         door = request.door
         self._passed[door] += 1
         nth = self._passed[door]
         how = next((one.how for one in self.faults if one.nth == nth and one.door == door), None)
-        place = f"{door} {nth} {request.kind}"
-        if how is not None and how not in INSTEAD and how not in _LIES:
-            self.watch.strikes(how, place)
-        return how, place
+        return how, f"{door} {nth} {request.kind}"
 
     async def travel(self, request: Request) -> None:
         """One way."""
@@ -145,44 +105,46 @@ class Network:
         self.watch.asks(request)
         how, place = self._fault(request)
         await self.travel(request)
-        if how in {"never arrives", "hangs"}:
-            if how == "hangs":
-                await caller.hung_up()
-            return False
-        if how == "busy":
-            await caller.hear(Head(503, ((b"content-length", b"%d" % len(BUSY)),)), BUSY, more=False)
-            return True
-        if how in {"gateway", "gateway after"}:
-            head = Head(503 if how == "gateway" else 504, ((b"content-length", b"10"),))
-            await caller.hear(head, b"try later\n", more=False)
-            if how == "gateway":
-                return True
+        if how is not None and how not in _LATER:
+            self.watch.strikes(how, place)
+        if how in _ON_THE_WAY:
+            return await self._answer_instead(how, caller)
+        if how == "gateway after":
+            await _hear_of(504, b"try later\n", caller)
         if how == "late":
             await trio.sleep(LATE_S)
+            self.watch.strikes(how, place)
         if how == "twice":
-            host.start(self._again, host, request)
+            host.start(self._again, host, request, place)
         if how == "unnoticed":
             await caller.cut()
         is_alone = how in {"unnoticed", "gateway after", "stray"}
-        exchange = _Exchange(request, Nobody() if is_alone else caller, self)
-        exchange.lost, exchange.late = how == "reply lost", how == "late reply"
-        exchange.buffer = [] if how == "buffered" else None
-        exchange.instead = INSTEAD.get(how or "")
-        exchange.lie = _LIES.get(how or "")
-        exchange.fault = how, place
+        exchange = Exchange(request, Nobody() if is_alone else caller, self, how, place)
         self.watch.arrives(request)
         if how == "stray":
             await caller.cut()
             await trio.sleep(LATE_S)
+            self.watch.strikes(how, place)
             self.watch.strays(request)
         await host.app(exchange.scope(), exchange.receive, exchange.send)
         await exchange.is_read()
         return exchange.whole and not exchange.is_heard_by_nobody
 
-    async def _again(self, host: Host, request: Request) -> None:
+    async def _answer_instead(self, how: How | None, caller: Caller) -> bool:
+        """Of what reaches no application."""
+        if how == "hangs":
+            await caller.hung_up()
+        elif how == "busy":
+            await _hear_of(503, BUSY, caller)
+        elif how == "gateway":
+            await _hear_of(503, b"try later\n", caller)
+        return how in {"busy", "gateway"}
+
+    async def _again(self, host: Host, request: Request, place: str) -> None:
         await trio.sleep(AGAIN_S)
+        self.watch.strikes("twice", place)
         once_more = Request(request.host, request.method, request.path, request.headers, request.body)
-        exchange = _Exchange(once_more, Nobody(), self)
+        exchange = Exchange(once_more, Nobody(), self)
         if request.door == "run":
             once_more.overtaken = True
         else:
@@ -190,100 +152,5 @@ class Network:
         await host.app(exchange.scope(), exchange.receive, exchange.send)
 
 
-class _Exchange:
-    """One request at one application, as ASGI has it."""
-
-    def __init__(self, request: Request, caller: Caller, network: Network):
-        self.request, self.caller, self.network = request, caller, network
-        self.lost = self.whole = self.late = False
-        self.buffer: list[tuple[Head | None, bytes, bool]] | None = None  # sent, and not read yet
-        self.instead: bytes | None = None  # of the reply of an episode that has ended
-        self.lie = None
-        self.fault: tuple[How | None, str] | None = None  # not counted yet
-        self._heard = False
-        self._head: Head | None = None
-
-    @property
-    def is_heard_by_nobody(self):
-        return self.lost or isinstance(self.caller, Nobody)
-
-    def scope(self):
-        return {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": self.request.method,
-            "scheme": "http",
-            "path": self.request.path,
-            "raw_path": self.request.path.encode(),
-            "query_string": b"",
-            "root_path": "",
-            "headers": list(self.request.headers),
-            "client": ("collector", 1),
-            "server": (self.request.host, 80),
-        }
-
-    async def receive(self):
-        if not self._heard:
-            self._heard = True
-            return {"type": "http.request", "body": self.request.body, "more_body": False}
-        if self.whole:
-            await trio.sleep_forever()
-        await self.caller.hung_up()
-        return {"type": "http.disconnect"}
-
-    def _begin(self, message):
-        self.request.status = message["status"]
-        headers = tuple((bytes(name), bytes(value)) for name, value in message.get("headers", ()))
-        if message["status"] != OK:
-            self.instead = None
-        elif self.instead is not None:
-            headers = ((b"content-length", b"%d" % len(self.instead)),)
-        self.request.reply_headers = headers
-        self._head = Head(message["status"], headers)
-
-    async def send(self, message):
-        if message["type"] == "http.response.start":
-            self._begin(message)
-            return
-        body, more = bytes(message.get("body", b"")), message.get("more_body", False)
-        if self.instead is not None:
-            if more:
-                return
-            body = self.instead
-            self._strikes()
-        self.request.reply += body
-        if self.lie is not None and self.request.status == OK:
-            true, body = body, self.lie(body)  # the length stays
-            if body != true:
-                self._strikes()
-        if self._head is not None:
-            self.network.watch.answers(self.request, heard=not self.is_heard_by_nobody)
-            await self.network.travel(self.request)
-            if self.late:
-                await trio.sleep(LATE_S)
-        head, self._head = self._head, None
-        self.whole = not more
-        if self.buffer is not None:
-            self.buffer.append((head, body, more))
-        elif not self.lost:
-            await self.caller.hear(head, body, more=more)
-
-    def _strikes(self):
-        """The answer is another one."""
-        if self.fault is not None:
-            self.network.watch.strikes(*self.fault)
-            self.fault = None
-
-    async def is_read(self):
-        """Have what is buffered read."""
-        if self.buffer is not None:
-            await trio.sleep(BUFFERED_S)
-            for head, body, more in self.buffer:
-                await self.caller.hear(head, body, more=more)
-
-
-_LIES = {
-    "nonsense": lambda body: b"?" * len(body),
-    "another's": lambda body: re.sub(rb'"boot":"[^"]*"', lambda found: found[0][:8] + b"?" * 16 + b'"', body),
-}
+async def _hear_of(status: int, body: bytes, caller: Caller) -> None:
+    await caller.hear(Head(status, ((b"content-length", b"%d" % len(body)),)), body, more=False)

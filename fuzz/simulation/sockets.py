@@ -5,7 +5,8 @@ import socket
 
 import trio
 
-from fuzz.simulation.network import Head, Host, Network
+from fuzz.simulation.exchange import Head
+from fuzz.simulation.network import Host, Network
 from fuzz.simulation.request import Request
 
 BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError)
