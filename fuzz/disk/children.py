@@ -1,5 +1,6 @@
 """A life in a process of its own, which may be killed: a fork of this one, so nothing is imported again."""
 
+import contextlib
 import os
 import signal
 import time
@@ -69,19 +70,34 @@ def _in_a_child(work: Callable[[], None], fault: Path) -> End:
             fault.write_text(traceback.format_exc())
         finally:
             os._exit(code)
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid:
-            break
-        if time.monotonic() > deadline:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return "hung"
-        time.sleep(0.002)
+    status = _ended(child)
+    if status is None:
+        return "hung"
     if os.WIFSIGNALED(status):
         return "killed"
     return "ended" if os.WEXITSTATUS(status) == 0 else "broke"
+
+
+def _ended(child: int) -> int | None:
+    """How, as `waitpid` has it; None where it is killed for that it hangs. A Ctrl-C kills it, too."""
+    deadline = time.monotonic() + PATIENCE_S
+    try:
+        while time.monotonic() < deadline:
+            pid, status = os.waitpid(child, os.WNOHANG)
+            if pid:
+                return status
+            time.sleep(0.002)
+    except KeyboardInterrupt:
+        _kill(child)
+        raise
+    _kill(child)
+    return None
+
+
+def _kill(child: int) -> None:
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):  # it was waited for right then
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def facts_of(world: World) -> list[Fact]:
