@@ -20,7 +20,8 @@ from typing import Final, NoReturn
 import msgspec
 import trio
 
-from fuzz.live import hits, zygote
+from fuzz.live import hits
+from fuzz.live.orders import received
 from triocollect.checkpoint import coordination
 from triocollect.deployment.processes import IGNORING_SIGNALS
 
@@ -116,7 +117,7 @@ def _stand_by(orders_fd: int, hit: str) -> NoReturn:
     orders = socket.socket(fileno=ACK_FD + 1)
     call(b"stand-by")
     while True:
-        data, fds = zygote.received(orders)
+        data, fds = received(orders)
         if not data:
             os._exit(0)
         reader, writer = os.pipe()

@@ -11,11 +11,11 @@ from attrs import define, field
 from fuzz.invariants import holds
 from fuzz.live.born import ACK_FD
 from fuzz.live.hits import BLOW_VARIABLE
+from fuzz.live.orders import Birth
 from fuzz.live.processes import Process, Zygote, end, gone, sent, session_of, stands, until
 from fuzz.live.serving import ORPHANS_S, Servers, variables
 from fuzz.live.story import Life, Story, Strike
 from fuzz.live.watching import Pace, Watch
-from fuzz.live.zygote import Birth
 
 PATIENCE_S: Final = 120.0  # of a life; the machine may be busy
 SLACK_S: Final = 20.0  # beyond the grace

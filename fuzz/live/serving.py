@@ -11,9 +11,9 @@ import trio
 from attrs import define, field
 
 from fuzz.invariants import holds
+from fuzz.live.orders import Birth
 from fuzz.live.processes import LOOK_S, Process, Zygote, end, gone, session_of, until
 from fuzz.live.story import ALWAYS_ONE, MIXES, Story
-from fuzz.live.zygote import Birth
 
 PORTS: Final = range(12_000, 32_000)  # below those that the kernel picks for others
 TOKEN: Final = "a word that nobody guesses"

@@ -5,7 +5,6 @@ anything. On the socket FD come packets, a Birth each with the descriptors that 
 words name as `{fd}`); back go process ids, and how each process ended. The end of the socket ends them all.
 """
 
-import array
 import contextlib
 import gc
 import importlib
@@ -21,6 +20,7 @@ from typing import Final
 import msgspec
 
 from fuzz.live import born
+from fuzz.live.orders import Birth, Born, Ended, received
 
 PRELOADED: Final = (
     "triocollect.__main__", "triocollect.cli.run", "triocollect.cli.serve", "triocollect.cli.verify",
@@ -28,42 +28,6 @@ PRELOADED: Final = (
     "triocollect.servers.agent.app", "triocollect.servers.model.app", "triocollect.servers.resources.app",
     "triocollect.servers.inference.app", "hypercorn.trio.run", "hypercorn.protocol.h11", "rich.console",
 )  # fmt: skip
-MOST_BYTES: Final = 1 << 16
-MOST_FDS: Final = 8
-
-
-class Birth(msgspec.Struct, frozen=True):
-    """One process to be: its words, what its environment says beyond ours, and what is to hit it.
-
-    `cold`: it is started as a user starts it, and imports everything.
-    """
-
-    words: tuple[str, ...]
-    variables: dict[str, str]
-    hit: str = ""
-    cold: bool = False
-
-
-class Born(msgspec.Struct, frozen=True, tag="born"):
-    """It is there."""
-
-    pid: int
-
-
-class Ended(msgspec.Struct, frozen=True, tag="ended"):
-    """It is gone: its exit code, below 0 the number of a signal."""
-
-    pid: int
-    code: int
-
-
-def received(sock: socket.socket) -> tuple[bytes, list[int]]:
-    """A packet and its descriptors; no bytes at the end."""
-    data, ancillary, _flags, _address = sock.recvmsg(MOST_BYTES, socket.CMSG_SPACE(MOST_FDS * 4))
-    fds = array.array("i")
-    for _level, _kind, packed in ancillary:
-        fds.frombytes(packed[: len(packed) - len(packed) % fds.itemsize])
-    return data, list(fds)
 
 
 def wait_for_orders(sock: socket.socket) -> tuple[Birth, list[int]] | None:
