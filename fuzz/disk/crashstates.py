@@ -78,6 +78,7 @@ class Cutting:
     share: float = 1.0
     deadline: float = math.inf
     _replay: str = ""
+    _after: str = ""  # in words, which state was gone on from
     _seen: dict[bytes, Seen | None] = field(factory=dict)  # None: not among the share
     _complaints: Counter[int] = field(factory=Counter)
 
@@ -88,10 +89,10 @@ class Cutting:
         for nth, survivor in enumerate(self._live(story, None)):
             dice = random.Random(f"{self.seed}:{nth}")
             at = Signal(Moment(dice.randint(100, 2500)), dice.choice(["USR1", "TERM"]))
+            second = msgspec.structs.replace(story, lives=(Life(signals=(at,)), UNDISTURBED), dice=2)
+            self._after = f"\nof {second.text}, which went on from state {survivor.state.digest.hex()}"
             if time.monotonic() < self.deadline:
-                self._live(
-                    msgspec.structs.replace(story, lives=(Life(signals=(at,)), UNDISTURBED), dice=2), survivor
-                )
+                self._live(second, survivor)
 
     def _live(self, story: Story, begin: _Survivor | None) -> list[_Survivor]:
         with memory_folder() as root:
@@ -165,7 +166,7 @@ class Cutting:
         self._complaints[number] += 1
         if self._complaints[number] <= MOST_COMPLAINTS:
             words = "; ".join(str(BrokenError(one, what)) for one in dict.fromkeys((number, 15)))
-            self.tally.violation(f"{words}\n{where}", self.tally.replay(self._replay))
+            self.tally.violation(f"{words}\n{where}{self._after}", self.tally.replay(self._replay))
 
 
 def started_on(bench: Bench, state: State, config: Config) -> Seen:

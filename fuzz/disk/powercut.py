@@ -118,7 +118,7 @@ class Run:
                 faults = list(of_files(keys_in(files), named_in(files), facts))
                 outcome = "broken" if faults else _kept(facts)
                 place = named((root / STRUCK).read_text())
-                tally.fault(f"power cut on {self.kind}", place, f"{self.seed}:{nth}:{at}", outcome)
+                tally.fault(f"power cut on {self.kind}", place, f"{world.story.text}:{at}", outcome)
             tally.explored += 1
             self._complain(faults, tally, f"cut {nth} at call {at}")
         self._complain(afterwards(world), tally, f"after {self.cuts} cuts")
