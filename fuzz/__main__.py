@@ -36,9 +36,12 @@ def above_0(text: str) -> float:
 
 def at_least_1(text: str) -> int:
     """How many. Raises ArgumentTypeError."""
-    if not (text.isascii() and text.isdigit() and int(text[:_MOST_DIGITS])):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return int(text[:_MOST_DIGITS])
+    digits = text.lstrip("0")
+    if not (text.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a whole number above 0 and below {10**_MOST_DIGITS}"
+        )
+    return int(digits)
 
 
 def parser() -> argparse.ArgumentParser:

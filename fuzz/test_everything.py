@@ -115,7 +115,8 @@ def test_a_pass_that_a_ctrl_c_ends_tells_what_its_last_turn_found(tmp_path, caps
 
 def test_a_turn_of_less_than_a_second_is_done_again_with_words_that_are_understood():
     words = again("files", Options(0.3, 7)).split()[3:]
-    assert parser().parse_args(words).seconds == 1.0
+    given = parser().parse_args([*words, "--jobs", "0002"])
+    assert (given.seconds, given.jobs) == (1.0, 2)
 
 
 def interrupted_at_once(options, tally):
@@ -140,6 +141,7 @@ def test_a_ctrl_c_ends_every_process_and_loses_nothing_that_was_counted(monkeypa
         ["sim", "--seconds", "-1"],
         ["sim", "--seconds", "nan"],
         ["sim", "--jobs", "0"],
+        ["sim", "--jobs", "20000"],
         ["all", "--minutes", "0"],
     ],
 )
