@@ -45,13 +45,13 @@ class Lived:
     continued: int = 0  # rows that a checkpoint kept for it
 
     def judged_by(self, story: Story) -> int:
-        """Its exit code, for the oracle; that of a death where servers opened because their leases were over.
+        """Its exit code, for the oracle; that of a death where servers have gone on since the stop.
 
-        Then what a stop keeps need not be the last that happened: they have gone on, while the collector
-        slept, or when it was gone.
+        Then what it keeps need not be the last that happened. Their leases were over while the collector
+        slept; or they outlive it, and the next one opens them, one kind after the other.
         """
         slept = any(one.strike.leases > 1 and one.strike.whom in {"collector", "all"} for one in self.struck)
-        return -signal.SIGSTOP if slept or (story.standing and story.is_quick) else self.code
+        return -signal.SIGSTOP if slept or story.standing else self.code
 
 
 @define

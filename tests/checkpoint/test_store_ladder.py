@@ -236,7 +236,7 @@ def test_a_folder_that_is_a_link_is_no_checkpoint(root):
         ({"schema": 2}, "schema 2; this version reads 1"),
         ({"sequence": 7}, "says it is number 7"),
         ({"checkpoint_id": "c-000002-ff"}, "is not what collection.json says"),
-        ({"continued": (EpisodeId("0-0", -1),)}, "cannot be"),
+        ({"continued": (EpisodeId("0-0", -1),)}, "damaged: Expected `int` >= 0"),
         ({"continued": (EpisodeId("../x"),)}, "cannot be"),
         ({"continued": (EpisodeId("0-0"), EpisodeId("0-0", 1))}, "names 0-0 twice"),
         ({"restarted": (Restarted(rollout_id="1-0", attempt=0, reason="x"),)}, "names 1-0 twice"),
