@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 
 import pytest
 import trio
@@ -20,7 +21,7 @@ from triocollect.events import (
 )
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.protocol.manifests import CheckpointOutcome
-from triocollect.report.progress import Progress
+from triocollect.report.progress import Progress, warnings_as_notes
 
 
 class Terminal(io.StringIO):
@@ -352,3 +353,16 @@ def test_memory_follows_rows_in_flight() -> None:
     assert progress.tally.flying == {}
     assert len(progress.tally.durations.values) == 512
     assert len(progress.tally.rewards.repeats) == 1024
+
+
+def test_what_is_logged_is_a_note_among_events_that_programs_read():
+    stream = io.StringIO()
+    progress, log = Progress("json", stream), logging.getLogger("triocollect.deployment")
+    with warnings_as_notes("json", progress.listen):
+        log.warning("waiting for %s", "a server")
+    progress.close()
+    assert json.loads(stream.getvalue()) == {
+        "type": "note",
+        "text": "waiting for a server",
+        "level": "warning",
+    }

@@ -78,7 +78,10 @@ def collect(resolved: Resolved) -> int:
 async def _collect(config: Config) -> Report | StoppedError:
     """The run inside its display: the display outlives the last event."""
     from triocollect.collector import door  # noqa: PLC0415  # what a dry run does not load
-    from triocollect.report.progress import Progress  # noqa: PLC0415  # what a dry run does not load
+    from triocollect.report.progress import (  # noqa: PLC0415  # what a dry run does not load
+        Progress,
+        warnings_as_notes,
+    )
 
     stream: TextIO | None = sys.stderr  # None where the process was started with it closed
     progress = Progress(config.display.progress, stream)
@@ -87,7 +90,8 @@ async def _collect(config: Config) -> Report | StoppedError:
         async with trio.open_nursery() as nursery:
             await nursery.start(progress.run)
             try:
-                report = await door.collect(config, listener=progress.listen, signals=True)
+                with warnings_as_notes(config.display.progress, progress.listen):
+                    report = await door.collect(config, listener=progress.listen, signals=True)
             except StoppedError as told:
                 report = told
             nursery.cancel_scope.cancel()

@@ -1,6 +1,7 @@
 """What the user sees while rows run: events go in, a display is drawn a few times a second."""
 
 import contextlib
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -9,11 +10,12 @@ from typing import Final, TextIO
 import trio
 
 from triocollect.config.settings import ProgressStyle
-from triocollect.events import Event
+from triocollect.events import Event, Listener, Note
 from triocollect.report.displays import Display, JsonLines, PlainLines, Silence
 from triocollect.report.tally import Tally
 
 DRAW_EVERY_S: Final = 0.25
+_OURS: Final = "triocollect"
 
 
 class Progress:
@@ -64,6 +66,29 @@ class Progress:
             yield
         except (Exception, SystemExit):  # noqa: BLE001  # rows are worth more than the sight of them
             self._display = Silence()
+
+
+@contextlib.contextmanager
+def warnings_as_notes(style: ProgressStyle, listen: Listener) -> Iterator[None]:
+    """While events are told as JSON, so is what is logged: whoever reads them gets no other line between."""
+    if style != "json":
+        yield
+        return
+    logged = _Logged(listen)
+    logging.getLogger(_OURS).addHandler(logged)
+    try:
+        yield
+    finally:
+        logging.getLogger(_OURS).removeHandler(logged)
+
+
+class _Logged(logging.Handler):
+    def __init__(self, listen: Listener) -> None:
+        super().__init__(logging.WARNING)
+        self._listen: Final = listen
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._listen(Note(record.getMessage(), "warning"))
 
 
 def _display(style: ProgressStyle, stream: TextIO) -> Display:
