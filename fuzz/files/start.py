@@ -78,7 +78,7 @@ def _judge(folder: Path, left: Left, before: dict[str, bytes], run: Begun) -> ob
     judge_output_and_rows(folder, run)
     holds(3, _bytes(root / "LATEST") == before.get(f"{CHECKPOINTS}/LATEST"), "a start moved LATEST")
     if run.outset.resumed and run.outset.owns_checkpoints:
-        _judge_ladder(root, left, run)
+        _judge_ladder(root, left, before, run)
     _judge_attempts(before, run)
     for name, data in before.items():
         if "/ckpt-" in name:
@@ -103,9 +103,13 @@ def judge_output_and_rows(folder: Path, run: Begun) -> None:
     holds(15, survey.to_send == len(left), f"{survey.to_send} rows are to be sent, and {len(left)} are left")
 
 
-def _judge_ladder(root: Path, left: Left, run: Begun) -> None:
-    """The ladder of this input and output; what is of others may be passed over."""
+def _judge_ladder(root: Path, left: Left, before: dict[str, bytes], run: Begun) -> None:
+    """The ladder of this input and output; what is of others may be passed over, and only that."""
     others = [one for one in run.inherited.rung.skipped if "another" in one.why]
+    whose_differ = any(before.get(name) != left.files.get(name) for name in ("in.jsonl", *WHOSE))
+    for one in others:
+        said = f"{CHECKPOINTS}/{one.name}/collection.json"
+        holds(10, whose_differ or before.get(said) != left.files.get(said), f"{one.name} is ours: {one.why}")
     if not others:
         judge_rung(root, run.inherited.rung, left)
     elif run.inherited.rung.checkpoint is not None:
