@@ -101,6 +101,7 @@ def _dice_for_ids(dice: random.Random) -> Iterator[None]:
 def _live(run: Begun, dice: random.Random) -> None:
     """Send some rows, end some, take a checkpoint or two, be killed."""
     survey, path = run.outset.survey, run.directory.path
+    run.outset.record_directory()  # as a run does that sends rows: else its checkpoints are not this output's
     flying = []
     for row in list(survey.left(run.outset.read_rows())):
         tried = run.inherited.history.tried.get(row.rollout_id)
