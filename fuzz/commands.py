@@ -120,5 +120,6 @@ COMMANDS: Final = {
         "fuzz.mutants.run:explore",
         "plant flaws in the package and see that the short profile names each",
         0.0,
+        again="a patch whose first line names what it breaks, as 'invariant 5: why', or a folder of such",
     ),
 }
