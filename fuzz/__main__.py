@@ -15,6 +15,7 @@ from pathlib import Path
 from fuzz import report
 from fuzz.commands import COMMANDS, Options, function_of
 from fuzz.everything import INTERRUPTED, MINUTES, Everything, described
+from fuzz.heard import hear
 from fuzz.pinned import pin
 from fuzz.tally import FOLDER, Account, Tally, keep
 
@@ -148,6 +149,7 @@ def _kept(account: Account) -> int:
 
 if __name__ == "__main__":
     pin()
+    hear()  # or the runs that it starts would not
     try:
         sys.exit(main())
     except KeyboardInterrupt:  # before it began, or a second one
