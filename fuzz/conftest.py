@@ -18,7 +18,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Have seeds draw what they draw with `python -m fuzz`; make no history of a known flaw small."""
     if not is_pinned():
-        config.pluginmanager.getplugin("capturemanager").stop_global_capturing()
+        if (capturing := config.pluginmanager.getplugin("capturemanager")) is not None:
+            capturing.stop_global_capturing()
         pin()
     if config.getoption(OPTION, default=None) is not None:
         phases = (Phase.explicit, Phase.generate)
