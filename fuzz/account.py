@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 STOPPED: Final = 75
 INTERRUPTED: Final = 130  # by a second Ctrl-C, which may come when the first one's checkpoint is published
+SERVER_DIED: Final = 1
+LEAVES_ONE: Final = frozenset({STOPPED, INTERRUPTED, SERVER_DIED})  # ends that may come amid a checkpoint
 KEPT: Final = 2  # checkpoints
 
 
@@ -152,7 +154,7 @@ class Witness:
             checkpoint=read_checkpoint(directory, faults),
             published=_published(directory / "outcomes.jsonl"),
             anew=anew,
-            rests=tuple(rests(directory, most=KEPT + (code in {STOPPED, INTERRUPTED}))),
+            rests=tuple(rests(directory, most=KEPT + (code in LEAVES_ONE))),
         )
         self.lives.append(evolve(life, faults=tuple(faults)))
         if self._standing:
@@ -230,7 +232,7 @@ def grouped(things: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
 
 
 def rests(directory: Path, most: int = KEPT) -> list[str]:
-    """What nobody needs any more. `most`: a stop leaves the removing of one to the next start."""
+    """What nobody needs any more. `most`: what ends in the middle leaves one to the next start to remove."""
     names = [path.name for path in directory.iterdir()] if directory.exists() else []
     drafts = [f"{name} was left" for name in names if name.endswith(".tmp")]
     folders = [name for name in names if name.startswith("ckpt-")]

@@ -26,6 +26,12 @@ MUST_BE: Final = {  # where a call may be carried out
     "retire": {"open", "restored"},
     "forget": {"open"},
 }
+CHANGES_NO_PHASE: Final = {"retire", "forget"}
+ON_ITS_WAY: Final = {
+    "preparing",
+    "committing",
+    "restoring",
+}  # what it is at may be over when the call's turn comes
 CHANGE_NOTHING: Final = {Code.BAD_REQUEST, Code.UNAUTHORIZED, Code.STALE_EPOCH, Code.OTHER_RUN}
 
 
@@ -40,7 +46,8 @@ async def _step(here: Usurper, tally: Tally) -> None:
     if answer.status_code == 200:
         outcome = "done"
         if sending.path is None:
-            _judge_done(here, sending.verb, _fields_of(sending.body), before, answer.json())
+            after = (await here.status())["phase"]
+            _judge_done(here, sending.verb, _fields_of(sending.body), (before, after), answer.json())
     else:
         outcome = _judge_refused(answer, before, await here.status())
         if sending.verb == "restore":
@@ -98,13 +105,16 @@ def _judge_refused(answer: httpx.Response, before, after) -> str:
     return str(code)
 
 
-def _judge_done(here: Usurper, verb: str, sent: dict[str, object], before, reply) -> None:
+def _judge_done(here: Usurper, verb: str, sent: dict[str, object], stands, reply) -> None:
+    """`stands`: its status before, and its phase after it."""
+    before, after = stands
     phase, epoch = before["phase"], sent.get("epoch", 0)
     holds(2, epoch >= before["epoch"], f"{verb} of epoch {epoch} is carried out in epoch {before['epoch']}")
     same = epoch == before["epoch"]
     if same and verb in MUST_BE and before["operation"] == sent.get("operation"):
         number = 5 if verb in {"retire", "forget"} else 9
-        holds(number, phase in MUST_BE[verb], f"{verb} is carried out while {phase}")
+        stood = after if phase in ON_ITS_WAY and verb in CHANGES_NO_PHASE else phase
+        holds(number, stood in MUST_BE[verb], f"{verb} is carried out while {phase}, {after} after it")
     if verb == "restore":
         holds(10, not before["served"], "a participant that has served is restored into")
     if verb == "commit":

@@ -6,9 +6,9 @@ file; the line to the coordinator is in memory, so that frames can be late.
 
 import contextlib
 import itertools
-import os
 import socket
 from collections.abc import Callable
+from os import getpid  # the real one: simulated processes all have one number
 from pathlib import Path
 
 import trio
@@ -79,7 +79,7 @@ class Crew(Process):
         token, root = place
         self.size, self._build = size, build
         self.workers: dict[int, Worker] = {}
-        self.folder = f"\0triocollect-{os.getpid()}-{next(_numbers)}"  # of sockets without files
+        self.folder = f"\0triocollect-{getpid()}-{next(_numbers)}"  # of sockets without files
         self._sockets: dict[int, socket.socket] = {}
         self._away_s: dict[int, float] = {}
         self._changed = trio.Event()
