@@ -11,6 +11,7 @@ from fuzz.simulation.explore import explored, said_at_the_end, told
 from fuzz.simulation.once_broken import ONCE_BROKEN
 from fuzz.simulation.story import (
     SERVERS,
+    Break,
     Death,
     Fall,
     Fault,
@@ -149,6 +150,15 @@ def test_a_stop_is_over_within_its_grace_where_a_call_never_ends(what, nth):
     """It is the tool's, the model's, the verifier's: nothing that hangs is ready for a checkpoint."""
     life = Life(signals=(Signal(Moment(nth + 2, "answers"), what),), faults=(Fault("peer", nth, "hangs"),))
     oracle_of(life, rows=2, tokens_per_s=None, changes=1)
+
+
+@pytest.mark.parametrize("seen", ["by both", "by servers"])
+@pytest.mark.parametrize("at", [4, 5])
+@pytest.mark.parametrize("nth", range(18, 34))
+def test_connections_that_break_at_any_word_of_a_checkpoint_leave_it_of_one_instant(nth, at, seen):
+    asked = (Signal(Moment(at, "answers"), "USR1"),)
+    life = Life(signals=asked, breaks=(Break(Moment(nth, "controls"), seen),))
+    oracle_of(life, rows=2, tokens_per_s=10.0, control_ms=20, changes=1)
 
 
 @pytest.mark.parametrize("server", SERVERS)

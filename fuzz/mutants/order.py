@@ -51,9 +51,9 @@ ASKED_BY: Final = {
     7: ("test_ledger_machine", "test_promises", "test_stories", "test_whole_run", "test_files"),
     8: (
         "test_resuming",
-        "test_participant_whole",
+        "test_phases_machine",  # before those that a lease without an end leaves waiting
         "test_promises",
-        "test_phases_machine",
+        "test_participant_whole",
         "test_stories",
         "test_workers",
     ),
