@@ -12,6 +12,7 @@ QUICKEST_FIRST: Final = (
     "test_tally",
     "test_rules",
     "test_resuming",
+    "test_retiring",
     "test_ledger_machine",
     "test_dispatch_log_machine",
     "test_capture_ledger",
@@ -48,7 +49,14 @@ ASKED_BY: Final = {
     4: ("test_store_machine", "test_files", "test_crash_states"),
     5: ("test_promises", "test_stories", "test_workers", "test_whole_run"),
     6: ("test_ledger_machine", "test_stories", "test_workers", "test_whole_run"),
-    7: ("test_ledger_machine", "test_promises", "test_stories", "test_whole_run", "test_files"),
+    7: (
+        "test_retiring",
+        "test_ledger_machine",
+        "test_promises",
+        "test_stories",
+        "test_whole_run",
+        "test_files",
+    ),
     8: (
         "test_resuming",
         "test_phases_machine",  # before those that a lease without an end leaves waiting
