@@ -2,8 +2,7 @@
 
 Every command prints its account and keeps it in `.fuzz/`, from where `python -m fuzz report` sums all up;
 it exits with 1 where something was violated, and then says the command that shows it again.
-`python -m fuzz all` is every command in turn: 40 minutes on two cores inject more than a million different
-faults.
+`python -m fuzz all` is every command in turn, for 40 minutes.
 """
 
 import argparse
@@ -64,13 +63,13 @@ def parser() -> argparse.ArgumentParser:
 def _add_all(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     everything = commands.add_parser(
         "all",
-        help="each of them in turn, more than a million different faults in 40 minutes",
+        help="each of them in turn, for 40 minutes, and the sum of all",
         description=(
             "Every command that explores, one after another, and at the end the report of this pass alone: "
             "how many different faults of each kind, how many ends each kind had, the share of mutated "
-            "files, and every violation with the command that shows it again. A violation is printed at "
-            "once and ends nothing; the exit code is 1 then. A command that this machine has not the means "
-            "for is left out, and told."
+            "files, and every violation with the command that shows it again. A violation is printed "
+            "after its turn of two minutes and ends nothing; the exit code is 1 then. A command that "
+            "this machine has not the means for is left out, and told."
         ),
         epilog=f"Parts of the time: {described()}.",
     )

@@ -366,3 +366,12 @@ def test_what_is_logged_is_a_note_among_events_that_programs_read():
         "text": "waiting for a server",
         "level": "warning",
     }
+
+
+def test_a_message_that_its_arguments_do_not_fit_fails_nobody(monkeypatch):
+    ours, told = logging.getLogger("triocollect"), []
+    monkeypatch.setattr(ours, "propagate", False)  # pytest listens as well, and does fail
+    unfit = {"name": ours.name, "levelno": logging.WARNING, "msg": "waiting for %s and %s", "args": ("one",)}
+    with warnings_as_notes("json", told.append):
+        ours.handle(logging.makeLogRecord(unfit))
+    assert told == [Note("waiting for %s and %s", "warning")]

@@ -13,6 +13,7 @@ from triocollect.config.settings import ProgressStyle
 from triocollect.events import Event, Listener, Note
 from triocollect.report.displays import Display, JsonLines, PlainLines, Silence
 from triocollect.report.tally import Tally
+from triocollect.telemetry.logs import message_of
 
 DRAW_EVERY_S: Final = 0.25
 _OURS: Final = "triocollect"
@@ -88,7 +89,7 @@ class _Logged(logging.Handler):
         self._listen: Final = listen
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._listen(Note(record.getMessage(), "warning"))
+        self._listen(Note(message_of(record), "warning"))
 
 
 def _display(style: ProgressStyle, stream: TextIO) -> Display:

@@ -140,6 +140,14 @@ class JsonLog:
             os.close(fd)
 
 
+def message_of(record: logging.LogRecord) -> str:
+    """What is said; arguments that do not fit their message are no reason to fail anybody."""
+    try:
+        return record.getMessage()
+    except (TypeError, ValueError):
+        return str(record.msg)
+
+
 class Records(logging.Handler):
     """Lines of what the standard library's `logging` is told."""
 
@@ -148,10 +156,8 @@ class Records(logging.Handler):
         self._log: Final = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Called by `logging`; a message whose arguments do not fit it is no reason to fail anybody."""
-        try:
-            message = record.getMessage()
-        except (TypeError, ValueError):
-            message = str(record.msg)
+        """Called by `logging`."""
         level = "warning" if record.levelno < logging.ERROR else "error"
-        self._log.write(record.name, message, "info" if record.levelno < logging.WARNING else level)
+        self._log.write(
+            record.name, message_of(record), "info" if record.levelno < logging.WARNING else level
+        )
