@@ -90,7 +90,10 @@ def told(account: Account) -> str:
         f"{account.command}: explored {account.explored:,} in {account.seconds:.1f} s, seed {account.seed}, "
         f"violations {len(account.violations)}"
     )
-    return "\n".join([head, *lines, *account.violations])
+    legend = [
+        "  each fault: how often, at how many different places and stories; and how that ended, how often"
+    ]
+    return "\n".join([head, *legend * bool(lines), *lines, *account.violations])
 
 
 def main(words: list[str] | None = None) -> int:
@@ -103,6 +106,8 @@ def main(words: list[str] | None = None) -> int:
         return Everything(given.minutes * 60.0, seed, given.jobs).explore()
     explore = function_of(COMMANDS[given.command])
     tally, code = Tally(given.command, seed), 0
+    if given.replay is None:
+        print(_begins(given.command, given.seconds, seed, given.jobs), file=sys.stderr, flush=True)
     try:
         explore(Options(given.seconds, seed, given.jobs, given.replay), tally)
     except KeyboardInterrupt:
@@ -123,6 +128,12 @@ def main(words: list[str] | None = None) -> int:
     if given.replay is None:
         code = code or _kept(account)
     return code or int(bool(account.violations))
+
+
+def _begins(command: str, seconds: float, seed: int, jobs: int) -> str:
+    """What is going to happen, so that nobody has to wonder at the silence until then."""
+    until = f" for {seconds:g} s, then its account" if seconds else ""
+    return f"{command}: seed {seed}, {jobs} process{'es' * (jobs > 1)}{until}"
 
 
 def _no_replay(command: str, text: str, error: ValueError | OSError) -> str:

@@ -50,6 +50,30 @@ def test_the_rooms_that_decide_are_pure():
     assert deciding | {"collector/identity.py", "gym/routing.py", "rows/expand.py"} <= pure
 
 
+def modules_behind(names: list[str]) -> dict[str, str]:
+    """All modules that these import, of the fuzz by way of one another: who imports each."""
+    importers, ahead = {}, [(name, "its own name") for name in names]
+    while ahead:
+        name, importer = ahead.pop()
+        if importers.setdefault(name, importer) is importer and name.startswith("fuzz"):
+            tree = ast.parse(Path(PACKAGE.parent, *name.split(".")).with_suffix(".py").read_text())
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ImportFrom) and node.module is not None:
+                    whole = Path(PACKAGE.parent, *node.module.split(".")).is_dir()
+                    found = [f"{node.module}.{one.name}" for one in node.names] if whole else [node.module]
+                    ahead += [(each, name) for each in found]
+                elif isinstance(node, ast.Import):
+                    ahead += [(one.name, name) for one in node.names]
+    return importers
+
+
+@pytest.mark.parametrize("oracle", ["oracle", "simulation.oracle", "files.oracle", "disk.demands", "rules"])
+def test_an_oracle_knows_nothing_of_the_package_but_the_types_on_the_wire(oracle):
+    behind = modules_behind([f"fuzz.{oracle}"])
+    known = {name: who for name, who in behind.items() if name.startswith("triocollect")}
+    assert not {name: who for name, who in known.items() if not name.startswith("triocollect.protocol.")}
+
+
 @pytest.mark.parametrize("module", MODULES, ids=name_of)
 def test_only_durable_syncs_and_replaces(module):
     if name_of(module) == "durable.py":

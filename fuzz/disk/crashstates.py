@@ -18,10 +18,10 @@ from attrs import define, field, frozen
 from fuzz.commands import Options
 from fuzz.disk.bench import Bench
 from fuzz.disk.cuts import Cuts, State
-from fuzz.disk.demands import OUTPUT, Facts, Seen, broken, copied, look, of_end
+from fuzz.disk.demands import OUTPUT, Facts, Seen, Started, broken, copied, look, of_end
 from fuzz.disk.lives import a_story, record
 from fuzz.disk.places import memory_folder, named
-from fuzz.disk.start import Started, start
+from fuzz.disk.start import start
 from fuzz.disk.storage import Disk, Fact, Recorder
 from fuzz.garbage import rarely_collected
 from fuzz.invariants import BrokenError

@@ -7,7 +7,6 @@ from typing import Final
 from attrs import define, field, frozen
 
 from fuzz.disk.results import DIRECTORY, Files, Named, Result, answered_in, named_in, results_in
-from fuzz.disk.start import Started
 from fuzz.disk.storage import Fact
 from triocollect.protocol.ids import EpisodeId
 
@@ -15,6 +14,21 @@ OUTPUT: Final = "out.jsonl"
 SIDECAR: Final = "out_failures.jsonl"
 LOG: Final = f"{DIRECTORY}dispatched.jsonl"
 MOST_KEPT: Final = 2
+
+
+@frozen
+class Started:
+    """What a start found. Rollouts by id: `done` ones, and the next attempt of those `left`.
+
+    `continued`: those that go on from the checkpoint `sequence`. `words`: what it warned of.
+    """
+
+    done: frozenset[str]
+    left: dict[str, int]
+    expected: int
+    sequence: int | None
+    continued: frozenset[str]
+    words: tuple[str, ...]
 
 
 @define

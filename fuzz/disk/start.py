@@ -1,26 +1,10 @@
 """What a start makes of what is there: which rows are done, and how the others go on."""
 
-from attrs import frozen
-
+from fuzz.disk.demands import Started
 from fuzz.starting import Begun, begin
 from triocollect.checkpoint.plan import plan
 from triocollect.config.settings import Config
 from triocollect.flight.ledger import Ledger
-
-
-@frozen
-class Started:
-    """What a start found. Rollouts by id: `done` ones, and the next attempt of those `left`.
-
-    `continued`: those that go on from the checkpoint `sequence`. `words`: what it warned of.
-    """
-
-    done: frozenset[str]
-    left: dict[str, int]
-    expected: int
-    sequence: int | None
-    continued: frozenset[str]
-    words: tuple[str, ...]
 
 
 def start(config: Config) -> Started:

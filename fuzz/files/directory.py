@@ -13,7 +13,6 @@ from triocollect.checkpoint.directory import (
     run_by_other_files,
 )
 from triocollect.checkpoint.ladder import Rung, episodes_named, find_checkpoint
-from triocollect.checkpoint.names import sequence_of
 from triocollect.checkpoint.sent import Sent, read_dispatched
 from triocollect.errors import DamageError, StorageError
 from triocollect.participant.records import Shelf
@@ -37,15 +36,15 @@ def check_ladder(folder: Path, left: Left) -> str:
 def judge_rung(root: Path, rung: Rung, left: Left) -> None:
     """What the ladder came to, against the bytes."""
     latest = oracle.latest(root)
-    rungs = sorted((path for path in root.glob("ckpt-*") if sequence_of(path.name)), reverse=True)
+    rungs = sorted((path for path in root.glob("ckpt-*") if oracle.number_of(path.name)), reverse=True)
     if latest is not None:
-        rungs = [path for path in rungs if sequence_of(path.name) <= latest.sequence]
+        rungs = [path for path in rungs if oracle.number_of(path.name) <= latest.sequence]
     if not (root / "LATEST").exists():
         holds(3, rung.is_bottom, "without LATEST there is no checkpoint")
         return
     taken = None if rung.checkpoint is None else rung.checkpoint.folder
     for path in rungs:
-        named = latest if latest is not None and latest.sequence == sequence_of(path.name) else None
+        named = latest if latest is not None and latest.sequence == oracle.number_of(path.name) else None
         if path == taken:
             wrong = oracle.fault_of_chain(path, named)
             holds(3, wrong is None, f"{path.name} was accepted, damaged: {wrong}")

@@ -6,6 +6,7 @@ differ (nested deeper than a collector writes, half a surrogate pair, a name twi
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -194,6 +195,12 @@ def _as(data: bytes, kind):
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
+
+
+def number_of(folder: str) -> int | None:
+    """The sequence number in the name of a checkpoint's folder; None of a name that is not one."""
+    found = re.fullmatch(r"ckpt-(\d{6,})", folder, re.ASCII)
+    return None if found is None else int(found[1])
 
 
 def latest(root: Path) -> Latest | None:

@@ -13,6 +13,7 @@ QUICKEST_FIRST: Final = (
     "test_rules",
     "test_resuming",
     "test_retiring",
+    "test_restoring",
     "test_ledger_machine",
     "test_dispatch_log_machine",
     "test_capture_ledger",
@@ -86,7 +87,7 @@ ASKED_BY: Final = {
     ),
     14: ("test_stories", "test_whole_run", "test_live", "test_peers"),
     15: ("test_files", "test_kill_points", "test_crash_states", "test_disk_errors", "test_whole_run"),
-    16: ("test_promises", "test_stories", "test_workers", "test_whole_run"),
+    16: ("test_restoring", "test_promises", "test_stories", "test_workers", "test_whole_run"),
 }
 
 

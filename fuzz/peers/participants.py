@@ -21,7 +21,9 @@ from triocollect.errors import CheckpointError, RefusedError, UsageError
 from triocollect.protocol.ids import EpisodeId, RowKey
 
 STEPS: Final = (*["take"] * 4, *["retire"] * 4, "reply", "boundary", "restart", "statuses")
-FORGED: Final = {"untrue", "nonsense", "another status", "of an earlier call"}  # may say what was not done
+FORGED: Final = {  # may say what was not done
+    "untrue", "nonsense", "another status", "of an earlier call", "of somebody else",
+}  # fmt: skip
 TIMEOUT_S: Final = 20.0
 LEASE_S: Final = 60.0
 SLACK_S: Final = 30.0  # of a checkpoint that does not come about, for resumes and last questions

@@ -69,6 +69,13 @@ def test_a_file_that_was_not_written_is_not_named() -> None:
     assert "Aggregate" not in render(msgspec.structs.replace(COMPLETE, paths=paths))
 
 
+def test_results_without_a_reward_are_told_as_that() -> None:
+    without = msgspec.structs.replace(COMPLETE, mean_reward=None, rewards=0, reward_interval=None)
+    assert "no result has a number as its `reward`" in render(without)
+    none_succeeded = msgspec.structs.replace(without, expected=2, succeeded=0)
+    assert "reward" not in render(none_succeeded)
+
+
 def test_rows_left_come_with_how_to_go_on() -> None:
     left = msgspec.structs.replace(COMPLETE, ending="left", succeeded=17, left=1)
     said = render(left).splitlines()

@@ -40,9 +40,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield from _failures(report)
     if report.damaged:
         yield f"Damaged lines: {report.damaged}, left as they are; their rows count as unfinished"
-    if report.rewards:
-        said = mean_in_words(report.mean_reward, report.reward_interval)
-        yield f"Mean reward: {said} over {report.rewards} rollouts"
+    yield from _rewards(report)
     yield f"Metrics cover: {report.succeeded} of {report.expected} rollouts"
     yield from _preemptions(report)
     yield from _places(report)
@@ -77,6 +75,14 @@ def _calls_then(continued: Continued) -> str:
         kept = f"the checkpoint kept {cut} with {several(tokens, 'token')}"
         return f"; calls under way then: {calls}, of which {kept}"
     return calls_under_way("calls under way then", calls, None, None)
+
+
+def _rewards(report: Report) -> Iterator[str]:
+    if report.rewards:
+        said = mean_in_words(report.mean_reward, report.reward_interval)
+        yield f"Mean reward: {said} over {report.rewards} rollouts"
+    elif report.succeeded:
+        yield "Mean reward: none, as no result has a number as its `reward`: is that what the servers mean?"
 
 
 def _failures(report: Report) -> Iterator[str]:
