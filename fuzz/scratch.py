@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Final
 
 _IN_MEMORY: Final = "/dev/shm"
-_PREFIX: Final = "fuzz-"
+PREFIX: Final = "fuzz-"
 SCRATCH: Final = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK | os.X_OK) else None  # as `tempfile` takes it
-ANY: Final = re.compile(rb"\b%b\w{8}\b" % _PREFIX.encode())  # what differs in the path of one from another's
+ANY: Final = re.compile(rb"\b%b\w{8}\b" % PREFIX.encode())  # what differs in the path of one from another's
 
 
 def scratch() -> Path:
     """A new one."""
-    return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=SCRATCH))
+    return Path(tempfile.mkdtemp(prefix=PREFIX, dir=SCRATCH))

@@ -1,8 +1,6 @@
 """Whatever is asked and whatever hangs: it opens again, and no file appears after its resume was answered."""
 
 import shutil
-import tempfile
-from pathlib import Path
 
 import anyio
 import hypothesis.strategies as st
@@ -11,6 +9,7 @@ import trio.testing
 from hypothesis import example, given, settings
 
 from fuzz.invariants import holds
+from fuzz.scratch import scratch
 from tests.participant.harness import ONE, TWO, commit, participant, retire
 from triocollect.participant import EpisodeId
 
@@ -158,7 +157,7 @@ LEASE_GROWS = [
 @settings(max_examples=150, deadline=None)
 @given(st.lists(step, max_size=25))
 def test_whatever_is_asked_and_whatever_hangs_it_opens_again(steps):
-    root = Path(tempfile.mkdtemp())
+    root = scratch()
     try:
         trio.run(live, root, steps, clock=trio.testing.MockClock(autojump_threshold=0))
     finally:

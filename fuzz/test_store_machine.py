@@ -6,9 +6,7 @@ processes leave, what strangers damage.
 
 import contextlib
 import shutil
-import tempfile
 from functools import partial
-from pathlib import Path
 
 import hypothesis
 import hypothesis.strategies as st
@@ -18,7 +16,7 @@ import trio
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from fuzz.invariants import all_hold, holds
-from fuzz.scratch import SCRATCH
+from fuzz.scratch import scratch
 from tests.checkpoint.checkpoints import draft
 from tests.checkpoint.dying_disk import DeathError, DyingDisk
 from triocollect.checkpoint.directory import open_directory, read_lock
@@ -55,7 +53,7 @@ class Lives(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.root = Path(tempfile.mkdtemp(prefix="store-", dir=SCRATCH))
+        self.root = scratch()
         self.store = Store(self.root)
         self.used, self.published, self.latest, self.harmed = set(), set(), {None}, set()
         self.untold = set()

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Final, Literal
 
+from fuzz.scratch import PREFIX
+
 PATIENCE_S: Final = 60.0
 SHUTDOWN: Final = 0x8004587D  # XFS_IOC_GOINGDOWN and EXT4_IOC_SHUTDOWN, which are the same
 AT_ONCE: Final = 2  # not even the journal is written: *_GOING_FLAGS_NOLOGFLUSH
@@ -58,7 +60,7 @@ class Disk:
 
 def lacks(kind: Literal["xfs", "ext4"]) -> str | None:
     """Why there can be no such disk here, by an attempt to have one; None where there can."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as folder:
         try:
             Disk(Path(folder), kind).take_down()
         except (OSError, subprocess.CalledProcessError) as fault:

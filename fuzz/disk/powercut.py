@@ -28,6 +28,7 @@ from fuzz.disk.storage import ACKNOWLEDGED
 from fuzz.invariants import BrokenError
 from fuzz.jobs import share
 from fuzz.quiet import quiet
+from fuzz.scratch import PREFIX
 from fuzz.simulation.story import Life, Moment, Signal, Story
 from fuzz.simulation.world import World
 from fuzz.tally import Tally
@@ -92,7 +93,7 @@ class Run:
 
     def live(self, tally: Tally) -> None:
         """Lives on it, one after another, and one without a cut."""
-        root = Path(tempfile.mkdtemp())
+        root = Path(tempfile.mkdtemp(prefix=PREFIX))
         try:
             disk = Disk(root, self.kind)
             try:

@@ -23,6 +23,7 @@ from fuzz.commands import Options
 from fuzz.invariants import BrokenError
 from fuzz.jobs import share
 from fuzz.oracle import STOPPED, judge, uninterrupted
+from fuzz.scratch import PREFIX
 from fuzz.tally import Tally
 from tests.processes.commands import descendants
 from tests.processes.lives import Lives, broken
@@ -111,7 +112,7 @@ class Struck:
 
     def live(self) -> None:
         """All of them, and one that nobody disturbs."""
-        root = Path(tempfile.mkdtemp())
+        root = Path(tempfile.mkdtemp(prefix=PREFIX))
         try:
             whole, _ = Lives(root / "whole", rows=ROWS).live()
             lives = Lives(root / "struck", rows=ROWS, tokens_per_s=TOKENS_PER_S)

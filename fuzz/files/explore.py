@@ -8,7 +8,6 @@ import hashlib
 import os
 import random
 import shutil
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +26,7 @@ from fuzz.files.rows import check_input, check_materialised, check_output, check
 from fuzz.files.start import check_commands, check_start
 from fuzz.invariants import BrokenError
 from fuzz.jobs import share
-from fuzz.scratch import SCRATCH
+from fuzz.scratch import scratch
 from fuzz.tally import Tally
 
 LATEST: Final = f"{CHECKPOINTS}/LATEST"
@@ -67,7 +66,7 @@ class Bench:
     """A folder in memory, where one run after the other is put and harmed."""
 
     def __init__(self) -> None:
-        self.root: Final = Path(tempfile.mkdtemp(prefix="files-", dir=SCRATCH))
+        self.root: Final = scratch()
         self._left: Final[dict[int, Left]] = {}
 
     def __enter__(self) -> Self:

@@ -17,7 +17,7 @@ from fuzz.live.drawing import drawn
 from fuzz.live.lives import Lived, Stage
 from fuzz.live.processes import zygote
 from fuzz.live.story import Story, told_by
-from fuzz.scratch import SCRATCH
+from fuzz.scratch import PREFIX, SCRATCH
 from fuzz.tally import Tally
 
 AT_ONCE: Final = 5  # stories of one process: most of their time they wait
@@ -43,7 +43,7 @@ async def tell_all(stories: Iterable[Story], tally: Tally, seconds: float = math
     """Several at once: their lives in order; none of one that broke something, or took too many seconds."""
     told: dict[int, list[Lived]] = {}
     numbered = iter(enumerate(stories))
-    with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=SCRATCH) as folder:
         async with zygote() as bearer:
             stage = Stage(bearer, Path(folder))
             with trio.move_on_after(seconds):

@@ -8,10 +8,10 @@ from typing import Final
 import msgspec
 import trio
 
+from fuzz.descriptors import open_files
 from fuzz.invariants import holds
 from fuzz.peers.http import FAULTS, NONE, RESULT, FaultyServer
 from fuzz.peers.life import over_sockets
-from fuzz.peers.rows import open_files
 from fuzz.tally import Tally
 from triocollect.checkpoint.discovery import Candidate, control_client, discover
 from triocollect.checkpoint.line import Line

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -10,7 +9,7 @@ from typing import Final, TypeAlias
 import trio
 import trio.testing
 
-from fuzz.scratch import SCRATCH
+from fuzz.scratch import scratch
 from fuzz.tally import Tally
 
 Life: TypeAlias = Callable[[Path, int, Tally], Awaitable[None]]
@@ -20,7 +19,7 @@ _QUIET_S: Final = 0.005  # real seconds without a byte on loopback: only a clock
 
 def simulated(live: Life, seed: int, tally: Tally) -> None:
     """Live it in a folder of its own, without syncs, under a clock that jumps. Raises what it raises."""
-    root = Path(tempfile.mkdtemp(prefix="peers-", dir=SCRATCH))
+    root = scratch()
     sync, os.fsync = os.fsync, lambda _descriptor: None
     try:
         trio.run(live, root, seed, tally, clock=trio.testing.MockClock(autojump_threshold=0))

@@ -2,10 +2,8 @@
 
 import functools
 import json
-import os
 import random
 import shutil
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +12,11 @@ from typing import Final
 import trio
 from attrs import frozen
 
+from fuzz.descriptors import open_files
 from fuzz.invariants import holds
 from fuzz.peers.http import FAILED, FAULTS, LOST, MOST_REPLY_BYTES, NONE, RESULT, FaultyServer
 from fuzz.peers.life import over_sockets
-from fuzz.scratch import SCRATCH
+from fuzz.scratch import scratch
 from fuzz.tally import Tally
 from tests.collector.runs import RunFolder
 from triocollect.errors import Exit
@@ -160,14 +159,9 @@ def _judge_end(end: _End, meeting: Meeting) -> None:
         holds(15, end.ending == LOST, f"{told}, and nobody answered it")
 
 
-def open_files() -> int:
-    """How many descriptors this process has."""
-    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  # only how many
-
-
 def rows_meet_http(seed: int, tally: Tally) -> None:
     """One run with the faults of this seed. Raises BrokenError."""
-    folder, before = Path(tempfile.mkdtemp(prefix="peers-", dir=SCRATCH)), open_files()
+    folder, before = scratch(), open_files()
     try:
         over_sockets(meet, folder, seed, tally)
         holds(16, open_files() == before, f"{open_files() - before} descriptors are left open")

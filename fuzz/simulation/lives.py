@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import trio
 import trio.testing
 
+from fuzz.descriptors import open_files
 from fuzz.invariants import BrokenError, holds, raise_all
 from fuzz.simulation.living import Living
 from fuzz.simulation.oracle import Oracle
@@ -18,10 +18,6 @@ from fuzz.simulation.world import World
 from triocollect.errors import reason_of
 
 LEASES_S = 3 * CHECKPOINT_S + 60.0  # after which nobody is closed that nobody closes again
-
-
-def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  # only how many
 
 
 class Lived:
