@@ -49,6 +49,16 @@ def test_a_failure_that_was_acknowledged_outlives_a_cut():
     cut_everywhere(FAILS)
 
 
+def test_what_was_answered_since_it_was_restored_does_not_go_on_from_there_again():
+    """The answer asked that nothing be written, so that the dispatch log alone tells of it."""
+    stopped, unwritten = (
+        Life(signals=(Signal(Moment(1110), "TERM"),)),
+        Life(faults=(Fault("run", 1, "unwritten"),)),
+    )
+    account = cut_everywhere(Story(1, 1, 2.0, 20, 5, (stopped, unwritten)), share=0.3)
+    assert {"goes on from a checkpoint", "goes on from input"} <= outcomes(account)
+
+
 def test_a_replay_of_a_story_that_no_seed_draws_has_the_same_states():
     tally = Tally("crashstates", 0)
     explore(Options(1.0, 0, 1, replay=f"0:{FAILS.text}"), tally)

@@ -150,7 +150,9 @@ def _of_start(seen: Seen, started: Started, facts: Facts, rows: int) -> Iterator
         )
     answered = {one.rollout_id for one in seen.results}
     continued = {
-        one.rollout_id for one in seen.named.continued - seen.answered
+        one.rollout_id
+        for one in seen.named.continued
+        if all(other.attempt < one.attempt for other in seen.answered if other.rollout_id == one.rollout_id)
     } & started.left.keys() - answered
     if started.sequence == seen.named.sequence and (left_out := continued - started.continued):
         yield 10, f"{sorted(left_out)} are in the checkpoint that LATEST names, and would not go on from it"

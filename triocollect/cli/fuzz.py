@@ -34,8 +34,8 @@ names the one that is broken: what was asked, what was answered, what was expect
 asks in any order, again, at once and giving up, from a seed.
 
 The servers must be running, with the control token that is given here, and without traffic: they are closed
-and opened again and again. What was tried is cleaned up: its episodes are retired and forgotten, its folders
-removed. What cannot be tried says why.
+and opened again and again. What was tried is cleaned up: its episodes are retired and forgotten and, where
+--checkpoint-dir says where they are, its folders removed. What cannot be tried says why.
 
 The same from a test of your own, without a socket: triocollect.conformance."""
 EPILOGUE = """A URL is enough to begin with. More is tried
