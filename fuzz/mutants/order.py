@@ -14,6 +14,7 @@ QUICKEST_FIRST: Final = (
     "test_resuming",
     "test_retiring",
     "test_restoring",
+    "test_same_task",
     "test_ledger_machine",
     "test_dispatch_log_machine",
     "test_capture_ledger",
@@ -78,6 +79,7 @@ ASKED_BY: Final = {
     11: ("test_generation_cuts", "test_promises", "test_stories", "test_whole_run"),
     12: ("test_stories", "test_workers", "test_whole_run"),
     13: (
+        "test_same_task",
         "test_database_machine",
         "test_promises",
         "test_stories",
