@@ -22,8 +22,8 @@ def test_a_checkpoint_is_found_for_its_own_input_and_output_alone(tmp_path):
     said = find_checkpoint(root).checkpoint.collection
     own = {"input_sha256": said.input_sha256, "output": said.output}
     assert find_checkpoint(root, **own).checkpoint is not None
-    for name in own:
-        found = find_checkpoint(root, **own | {name: "f" * len(own[name])}).checkpoint
+    for name, value in own.items():
+        found = find_checkpoint(root, **own | {name: "f" * len(value)}).checkpoint
         holds(13, found is None, f"rows go on from a checkpoint that has another {name}")
 
 
