@@ -2,6 +2,7 @@
 
 import json
 
+import httpx
 import pytest
 import trio
 from msgspec.structs import replace
@@ -186,6 +187,33 @@ async def test_a_backend_that_has_lost_a_way_is_asked_by_the_next_and_then_from_
     server.refuses = "continue_final_message"
     answer = await backend.respond(continuing(call, cut))
     assert (told(answer), answer.continued_by) == (whole, None)
+
+
+ERROR_EVENT = b'data: {"error": {"message": "out of memory", "code": 500}}\n\n'
+
+
+@pytest.mark.parametrize("fails_by", [None, b"", ERROR_EVENT], ids=["status", "broken stream", "error event"])
+async def test_a_backend_that_fails_at_going_on_fails_no_call_that_it_answers_without_a_cut(
+    tmp_path, fails_by
+):
+    class Failing(VLLM):
+        def completions(self, body):
+            if fails_by is None:
+                return httpx.Response(500, json={"error": {"message": "prompt of ids"}})
+            self.broken_after = 1, fails_by
+            return super().completions(body)
+
+        def chat(self, body):
+            self.broken_after = None
+            return super().chat(body)
+
+    server, call = Failing(), a_call()
+    backend = a_backend(server, tmp_path)
+    whole = told(await backend.respond(call))
+    cut = await cut_at(backend, server, call, 8)
+    answer = await backend.respond(continuing(call, cut))
+    assert (told(answer), answer.continued_by) == (whole, "continue_final_message")
+    assert "/v1/completions" in [where for where, _ in server.asked]
 
 
 @pytest.mark.parametrize("harm", ["gone", "another request"])

@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from triocollect.capture.staging import Staging
 from triocollect.config.settings import CutsMode
-from triocollect.errors import DamageError, PeerError
+from triocollect.errors import BusyError, DamageError, PeerError
 from triocollect.participant.standing import InThread
 from triocollect.protocol.handed_down import NOTE
 from triocollect.protocol.inference import Cut, Finished, NotCut, Receipt, StagedCut
@@ -102,7 +102,11 @@ class Backend:
     async def _continued(
         self, call: Call, line: Line, request: ChatRequest, prefix: Prefix, means: Means
     ) -> Generated | None:
-        """The whole answer by this means; None where the backend does not take it. Raises PeerError."""
+        """The whole answer by this means; None where the backend does not take it, or fails at it.
+
+        A proxy may well answer 500 to a prompt of ids and 200 to a chat, and a call that would succeed
+        without its cut must not fail by it. Raises BusyError, and PeerError where a process was lost.
+        """
         try:
             order = await order_for(line, means, request, prefix)
             if order is None:
@@ -111,7 +115,7 @@ class Backend:
             with self._reading(call, answer, request):
                 await rest(line, request, order, answer)
         except PeerError as error:
-            if error.passing:
+            if error.lost or isinstance(error, BusyError):
                 raise
             _log.info("call %s does not go on by %s: %s", call.id, means, error)
             return None
