@@ -16,7 +16,7 @@ class Lease:
     """
 
     def __init__(self) -> None:
-        self._end = math.inf
+        self._end = self._kept_elsewhere_until = math.inf
         self.budget_s = math.inf  # of the call that was heard last
 
     def heard(self, arrival: float, budget_ms: int, lease_ms: int) -> None:
@@ -25,13 +25,22 @@ class Lease:
         end = arrival + (budget_ms + lease_ms) / _MS
         self._end = end if math.isinf(self._end) else max(self._end, end)
 
+    def kept_elsewhere(self, left_s: float) -> None:
+        """Another process keeps the lease, and opens this one when it ends, in so many seconds."""
+        self._kept_elsewhere_until = anyio.current_time() + left_s
+
     def clear(self) -> None:
         """Nothing is open."""
-        self._end = self.budget_s = math.inf
+        self._end = self._kept_elsewhere_until = self.budget_s = math.inf
 
     def left_s(self) -> float:
         """Seconds until the end, below zero after it; infinite when nothing is open."""
         return self._end if math.isinf(self._end) else self._end - anyio.current_time()
+
+    def longest_s(self) -> float:
+        """Seconds until the end of this lease, or of the one that is kept elsewhere; infinite without one."""
+        end = min(self._end, self._kept_elsewhere_until)
+        return end if math.isinf(end) else end - anyio.current_time()
 
     def left_ms(self) -> int | None:
         """The same for the wire: whole milliseconds, at least 0; None when nothing is open."""

@@ -43,6 +43,7 @@ class Coordinator(Generic[R]):
         self._admission: Final = admission
         self._orders: Final = Orders()
         self._kept: tuple[str, ...] = ()
+        self._finished: Final[set[str]] = set()  # rollouts of which a worker may not have heard so yet
         self._changed = anyio.Event()
 
     async def serve(self, worker: int, link: Link) -> None:
@@ -86,7 +87,10 @@ class Coordinator(Generic[R]):
 
     async def in_force(self) -> None:
         """Return when every worker obeys all that was said, and has said where it is."""
+        finished = tuple(self._finished)
         await self._all(lambda number, _: frames.Tell(number=number))
+        self.crew.forgotten(finished)  # again: a part may have been noted before its worker heard of it
+        self._finished.difference_update(finished)
 
     def report(self) -> PrepareReport:
         """All workers' together. Raises StateError for what went wrong when one closed."""
@@ -151,6 +155,7 @@ class Coordinator(Generic[R]):
         """On each worker, in force when `in_force` has returned."""
         finished = tuple(rollout_ids)
         self.crew.forgotten(finished)
+        self._finished.update(finished)
         self._orders.give(lambda number, _: frames.Forget(number=number, rollout_ids=finished))
 
     async def clear(self) -> None:
@@ -213,13 +218,14 @@ class Coordinator(Generic[R]):
     def _stand(self) -> bytes:
         """Made when it is sent: an opening and the collector for which it is are one step of the plane."""
         admission = self._admission
-        budget_s = admission.lease.budget_s
+        budget_s, left_s = admission.lease.budget_s, admission.lease.left_s()
         stand = frames.Stand(
             self.crew.generation,
             self.crew.closed,
             admission.sender,
             admission.left,
             None if math.isinf(budget_s) else budget_s,
+            None if math.isinf(left_s) else left_s,
         )
         return frames.encode(stand)
 

@@ -27,7 +27,8 @@ class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
 class Stand(msgspec.Struct, frozen=True, tag="stand"):
     """How things stand: closed or open, and who is obeyed. `generation` is raised at each close.
 
-    `left`: that collector has said goodbye. `budget_s`: of the call that closed; None: no call says.
+    `left`: that collector has said goodbye. `budget_s`: of the call that closed, `left_s`: of its lease,
+    which the coordinator keeps; None: no call says.
     """
 
     generation: int
@@ -35,6 +36,7 @@ class Stand(msgspec.Struct, frozen=True, tag="stand"):
     sender: Sender | None
     left: bool
     budget_s: float | None = None
+    left_s: float | None = None
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):

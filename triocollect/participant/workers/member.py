@@ -117,6 +117,8 @@ class Member(Generic[R]):
             admission.close()
             if stand.budget_s is not None:
                 admission.lease.budget_s = stand.budget_s
+            if stand.left_s is not None:
+                admission.lease.kept_elsewhere(stand.left_s)
             self._fault = self._hook(self._hooks.close)
         self._report()
 

@@ -63,7 +63,7 @@ class Capture(Restoring[Record, None]):
         if self.cuts is not None:
             lease = self.admission.lease
             patience_s = min(MOST_PATIENCE_S, PATIENCE * lease.budget_s)
-            self.cuts.close(min(MOST_FROZEN_S, lease.left_s()), patience_s)
+            self.cuts.close(min(MOST_FROZEN_S, lease.longest_s()), patience_s)
 
     def open(self) -> None:
         """Have it go on; what has ended meanwhile is over now."""
