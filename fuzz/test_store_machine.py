@@ -214,7 +214,7 @@ class Lives(RuleBasedStateMachine):
             holds(3, None in self.latest or self.harmed, "nothing is found of what was published")
             return
         found = rung.checkpoint.folder.name
-        holds(3, found not in self.harmed, f"{found} is damaged, and passes for whole")
+        all_hold((3, 10), found not in self.harmed, f"{found} is damaged, and passes for whole")
         number = rung.checkpoint.collection.sequence
         if "LATEST" not in self.harmed:
             possible = self.published if rung.skipped else self.latest
@@ -239,6 +239,22 @@ def test_a_collector_whose_directory_another_host_has_taken_publishes_nothing(tm
         store.publish(draft(store, [EpisodeId("0-0")], [("environment", "env")]))
     directory.close()
     holds(3, not (root / "LATEST").exists(), "it has moved LATEST")
+
+
+@pytest.mark.parametrize("harm", ["zero", "chop", "unlink"])
+def test_what_a_start_has_passed_over_is_not_kept_in_place_of_what_it_went_on_from(harm):
+    lives = Lives()
+    for _ in range(2):
+        lives.a_checkpoint_is_taken()
+    older, newer = sorted(lives.folders())
+    files = sorted((lives.root / folder_name(newer)).rglob("*.*"))
+    before = len(sorted((lives.root / folder_name(older)).rglob("*.*")))
+    lives.a_stranger_damages_a_file(nth=before + len(files) - 1, harm=harm)
+    assert lives.harmed == {folder_name(newer)}
+    lives.the_collector_starts_again()
+    lives.a_checkpoint_is_taken()
+    holds(10, older in lives.folders(), f"{older} was gone on from, and only the damaged {newer} is kept")
+    lives.teardown()
 
 
 TestLives = Lives.TestCase

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from fuzz.files import oracle
 from fuzz.files.left import CHECKPOINTS, Left
-from fuzz.invariants import holds
+from fuzz.invariants import all_hold, holds
 from triocollect.checkpoint.directory import (
     DISPATCHED,
     read_lock,
@@ -47,7 +47,7 @@ def judge_rung(root: Path, rung: Rung, left: Left) -> None:
         named = latest if latest is not None and latest.sequence == oracle.number_of(path.name) else None
         if path == taken:
             wrong = oracle.fault_of_chain(path, named)
-            holds(3, wrong is None, f"{path.name} was accepted, damaged: {wrong}")
+            all_hold((3, 10), wrong is None, f"{path.name} was accepted, damaged: {wrong}")
             return
         whole = _is_untouched(root, path, left) and (named is None or _is_named(path, named))
         holds(10, not whole, f"{path.name} is whole, and was passed over for {taken}")

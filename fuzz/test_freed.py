@@ -1,0 +1,57 @@
+"""Whatever ends an episode at a model server frees all that it keeps of it: calls, and a cut that was filed."""
+
+import pytest
+import trio
+
+from fuzz.invariants import holds
+from triocollect.participant import Admission, EpisodeId
+from triocollect.servers.model.account import Account
+from triocollect.servers.model.calls import Answer, Call
+from triocollect.servers.model.capture import Capture
+from triocollect.servers.model.filed import FiledCut
+
+OURS, ANOTHERS = EpisodeId("0-0", 1), EpisodeId("1-0", 1)
+CUT = FiledCut(request_sha256="00", key="k:0", tokens=3)
+
+
+async def ends(capture):
+    await trio.lowlevel.checkpoint()
+    capture.end(OURS)
+
+
+async def is_retired(capture):
+    await capture.stop([OURS])
+
+
+async def is_forgotten(capture):
+    await trio.lowlevel.checkpoint()
+    capture.forget([OURS.rollout_id])
+
+
+async def is_restored_as_another(capture):
+    await capture.install([], {OURS: EpisodeId(OURS.rollout_id, 2)})
+
+
+async def leaves_with_its_run(capture):
+    await capture.clear()
+
+
+async def inline(work):
+    return work()
+
+
+async def kept_after(way):
+    capture = Capture("policy_model", Admission(), None, Account(None, inline))
+    capture.filed.file({OURS: CUT, ANOTHERS: CUT})
+    for episode in (OURS, ANOTHERS):
+        call = Call(f"of {episode.capture_key}", episode, b"{}", None, "asked")
+        assert await capture.deliver(call, Answer(b"{}")) is None
+    await way(capture)
+    return {one for one in (OURS, ANOTHERS) if capture.filed.of(one) or capture.ledger.rows(one)}
+
+
+@pytest.mark.parametrize("way", [ends, is_retired, is_forgotten, is_restored_as_another, leaves_with_its_run])
+def test_an_episode_that_is_over_leaves_nothing_at_its_model_server(way):
+    kept = trio.run(kept_after, way)
+    holds(16, OURS not in kept, f"a call or a cut of {OURS.capture_key} is kept: it {way.__name__}")
+    assert way is leaves_with_its_run or ANOTHERS in kept
