@@ -1,4 +1,4 @@
-"""Whatever ends an episode at a model server frees all that it keeps of it: calls, and a cut that was filed."""
+"""Whatever ends an episode at a model server frees what it keeps of it: its calls and a filed cut."""
 
 import pytest
 import trio

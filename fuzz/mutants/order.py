@@ -16,6 +16,7 @@ QUICKEST_FIRST: Final = (
     "test_restoring",
     "test_same_task",
     "test_freed",
+    "test_stopping",
     "test_ledger_machine",
     "test_dispatch_log_machine",
     "test_capture_ledger",
@@ -88,7 +89,7 @@ ASKED_BY: Final = {
         "test_whole_run",
         "test_live",
     ),
-    14: ("test_stories", "test_whole_run", "test_live", "test_peers"),
+    14: ("test_stopping", "test_stories", "test_whole_run", "test_live", "test_peers"),
     15: ("test_files", "test_kill_points", "test_crash_states", "test_disk_errors", "test_whole_run"),
     16: ("test_restoring", "test_freed", "test_promises", "test_stories", "test_workers", "test_whole_run"),
 }
