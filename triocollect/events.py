@@ -79,10 +79,15 @@ class RowFailed(msgspec.Struct, frozen=True, tag="row_failed"):
 
 
 class RowLeft(msgspec.Struct, frozen=True, tag="row_left"):
-    """The row ended without any line: the server said so (`_ng_no_persist`), or it was never started."""
+    """The row ended without any line: the server said so (`_ng_no_persist`), or it is not sent (again).
+
+    `attempt`: that of the send which ended so; None where it was between two.
+    """
 
     key: RowKey
     reason: str
+    rollout_id: str | None = None
+    attempt: int | None = None
 
 
 class Restored(msgspec.Struct, frozen=True, tag="restored"):

@@ -65,6 +65,7 @@ async def test_the_report_of_blockers_comes_before_the_deadline(tmp_path, autoju
         assert trio.current_time() == 10
         assert [blocker.why for blocker in taken.blockers] == ["a step is under way"]
         assert here.outcomes[-1].blockers == taken.blockers
+        assert here.outcomes[-1].blocker_count == 1
         assert here.outcomes[-1].ended == here.crew.clock()
 
 

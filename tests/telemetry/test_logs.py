@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.checkpoint.world import world
-from triocollect.events import Note, RowFailed, RowSent
+from triocollect.events import Note, RowFailed, RowLeft, RowSent
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.telemetry import bind, bind_episode, during
 from triocollect.telemetry.logs import JsonLog, Line, Records, Whose, bound
@@ -62,9 +62,12 @@ def test_a_row_names_its_attempt_whatever_is_bound(log, lines):
     story = Story(log)
     story.listen(RowSent(KEY, EPISODE, "a"))
     story.listen(RowFailed(KEY, EPISODE, "a", "agent_run_error", "it broke", 1.0))
+    story.listen(RowLeft(KEY, "nothing is to be written", EPISODE.rollout_id, EPISODE.attempt))
+    story.listen(RowLeft(KEY, "it is not sent again", EPISODE.rollout_id))
     story.listen(Note("careful", "warning"))
-    sent, failed, note = lines()
-    assert whose(sent) == whose(failed) == ("r1", 4, None, "3-0", 2)
+    sent, failed, left, not_sent, note = lines()
+    assert whose(sent) == whose(failed) == whose(left) == ("r1", 4, None, "3-0", 2)
+    assert whose(not_sent) == ("r1", 4, None, "3-0", None)
     assert (failed.level, note.level, note.message) == ("warning", "warning", "careful")
     assert "it broke" in failed.message
 

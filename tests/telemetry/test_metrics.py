@@ -96,12 +96,18 @@ def test_a_start_counts_what_it_continues_and_what_begins_anew(told):
 def test_a_checkpoint_counts_calls_as_model_servers_name_them_and_blockers_at_its_deadline(told):
     blockers = (Blocker("3-0", "a tool is under way"),)
     failed = CheckpointOutcome(
-        operation=1, checkpoint_id="c1", published=False, phases_s={"prepare": 3.0}, blockers=blockers
+        operation=1,
+        checkpoint_id="c1",
+        published=False,
+        phases_s={"prepare": 3.0},
+        blockers=blockers,
+        blocker_count=300,  # of which one is named
     )
-    hear(told, CheckpointEnded(failed, (), {"cut": 5, "not_cut": 1, "held": 2, "of somebody": 9}))
+    calls_of_all = {"cut": 5, "not_cut": 1, "held": 2, "undelivered": 8, "of somebody": 9}
+    hear(told, CheckpointEnded(failed, (), calls_of_all))
     found = told.metrics()
     assert found["triocollect.checkpoints", (("outcome", "not_published"),)] == 1
-    assert found["triocollect.checkpoint.blockers", ()] == 1
+    assert found["triocollect.checkpoint.blockers", ()] == 300
     assert found["triocollect.checkpoint.phase", (("phase", "prepare"),)] == 1
     calls = {
         attributes[0][1]: value for (name, attributes), value in found.items() if name.endswith(".calls")

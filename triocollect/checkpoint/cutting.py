@@ -57,6 +57,12 @@ class Cutting(Operation):
             for blocker in self._reports[participant].blockers
         )
 
+    @property
+    def blocker_count(self) -> int:
+        """How many there are, also of those that a report has no room to name."""
+        reports = [self._reports[one] for one in self._unready() if one in self._reports]
+        return sum(max(report.blocker_count, len(report.blockers)) for report in reports)
+
     async def ask_unready(self) -> None:
         """Hear what keeps those that have not answered yet: their prepare was given up before they could."""
 

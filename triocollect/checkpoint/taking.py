@@ -254,7 +254,9 @@ class _Taking:
 
     def _nothing(self, outcome: CheckpointOutcome) -> NotPublished:
         blockers = self._cutting.blockers
-        outcome = msgspec.structs.replace(outcome, blockers=blockers or msgspec.UNSET)
+        if blockers:
+            count = self._cutting.blocker_count
+            outcome = msgspec.structs.replace(outcome, blockers=blockers, blocker_count=count)
         return NotPublished(outcome=outcome, blockers=blockers, stopped=self._under_way.is_stop)
 
     async def _why_late(self, seconds: float) -> str:

@@ -83,7 +83,7 @@ async def fly(fleet: Fleet, row: Row) -> None:
         await trio.sleep(end.pause_s)
         if (why := await _why_no_more(fleet, row)) is not None:
             fleet.retries.given_up(counted + 1)
-            fleet.tell(RowLeft(row.key, why))
+            fleet.tell(RowLeft(row.key, why, row.rollout_id))
             return
         await fleet.gate.enter(row.key)
 
@@ -120,7 +120,7 @@ def _settle(fleet: Fleet, flight: Flight, outcome: Outcome, closed: int) -> End:
         case Unpersisted():
             fleet.watch.unpersisted(flight.episode)
             fleet.ledger.replied(flight.row.key)
-            fleet.tell(RowLeft(flight.row.key, "the environment asked that nothing be written"))
+            _leave(fleet, flight, "the environment asked that nothing be written")
             return LastWord(None)
         case Closed():
             _nothing_ran(fleet, flight)
@@ -132,6 +132,10 @@ def _settle(fleet: Fleet, flight: Flight, outcome: Outcome, closed: int) -> End:
             return _try_again(fleet, flight, outcome)
         case Overtaken():
             raise RefusedError(f"another collector commands the servers now: {outcome.reason}")
+
+
+def _leave(fleet: Fleet, flight: Flight, why: str) -> None:
+    fleet.tell(RowLeft(flight.row.key, why, flight.episode.rollout_id, flight.episode.attempt))
 
 
 def _not_begun(fleet: Fleet, flight: Flight, outcome: NothingRan | Refused, closed: int) -> End:
@@ -149,7 +153,7 @@ def _not_begun(fleet: Fleet, flight: Flight, outcome: NothingRan | Refused, clos
         fleet.ledger.nothing_ran(flight.row.key)
         if closed >= MOST_KNOCKS:
             fleet.retries.given_up(flight.nth)
-            fleet.tell(RowLeft(flight.row.key, f"its server cannot be reached: {outcome.reason}"))
+            _leave(fleet, flight, f"its server cannot be reached: {outcome.reason}")
             return LastWord(None)
     return _again(fleet, flight, outcome, closed + 1, counts=False)
 

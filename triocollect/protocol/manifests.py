@@ -145,9 +145,9 @@ class CheckpointOutcome(msgspec.Struct, frozen=True, kw_only=True):
     `undelivered`: policy calls under way at the cut, which a continuation makes again; not there where no
     model server counts them. Of these `cut` are kept, with `kept_tokens`, and `not_cut` are generated again
     from their start. `restarted_why`: so many of the restarted rows, by reason. `blockers`: what kept
-    participants from being ready, where that was the reason. `ended`: UTC, ISO 8601. `lost_s`: seconds of
-    work of the restarted rows. `began`: seconds of the host's monotonic clock. `epoch`: the collector's that
-    tried. `stopped`: nothing was sent after it, as the run was to end.
+    participants from being ready, where that was the reason, the first of `blocker_count`. `ended`: UTC, ISO
+    8601. `lost_s`: seconds of work of the restarted rows. `began`: seconds of the host's monotonic clock.
+    `epoch`: the collector's that tried. `stopped`: nothing was sent after it, as the run was to end.
     """
 
     operation: int
@@ -165,6 +165,7 @@ class CheckpointOutcome(msgspec.Struct, frozen=True, kw_only=True):
     not_cut: int | msgspec.UnsetType = msgspec.UNSET
     restarted_why: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     blockers: tuple[Blocker, ...] | msgspec.UnsetType = msgspec.UNSET
+    blocker_count: int | msgspec.UnsetType = msgspec.UNSET
     ended: str | msgspec.UnsetType = msgspec.UNSET
     lost_s: float | msgspec.UnsetType = msgspec.UNSET
     began: float | msgspec.UnsetType = msgspec.UNSET

@@ -16,7 +16,7 @@ from triocollect.telemetry.here import Counts
 from triocollect.telemetry.rows import ENDS, Rows
 
 HEARD: Final = (RunStarted, Restored, RetiredRows, CheckpointEnded)
-_CALLS: Final = ("cut", "not_cut", "held", "undelivered")  # as model servers call them in their reports
+_CALLS: Final = ("cut", "not_cut", "held")  # as model servers call them in their reports; together all
 _FROM_NONE: Final = ("rows.continued", "rows.restarted", "rows.retired", "checkpoint.blockers")
 
 
@@ -70,8 +70,8 @@ class RunCounts:
             add("checkpoint.size", outcome.bytes)
             add("checkpoint.rows", outcome.continued, {"fate": "continued"})
             add("checkpoint.rows", outcome.restarted, {"fate": "restarted"})
-        if outcome.blockers is not msgspec.UNSET:
-            add("checkpoint.blockers", len(outcome.blockers))
+        if outcome.blocker_count is not msgspec.UNSET:
+            add("checkpoint.blockers", outcome.blocker_count)
         for fate in _CALLS:
             if fate in event.counts:
                 add("checkpoint.calls", event.counts[fate], {"fate": fate})

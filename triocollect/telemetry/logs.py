@@ -104,13 +104,14 @@ class JsonLog:
         event: str,
         message: str,
         level: str = "info",
-        episode: EpisodeId | None = None,
+        episode: EpisodeId | str | None = None,
         operation: int | None = None,
     ) -> None:
-        """A line; `episode` and `operation` where they are not what is bound."""
+        """A line; `episode`, or a rollout's id alone, and `operation` where they are not what is bound."""
         if self._fd is None:
             return
         about = _whose.get()
+        rollout_id, attempt = _named(about, episode)
         line = Line(
             time=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
             level=level,
@@ -120,8 +121,8 @@ class JsonLog:
             run=about.run,
             epoch=about.epoch,
             operation=about.operation if operation is None else operation,
-            rollout_id=about.rollout_id if episode is None else episode.rollout_id,
-            attempt=about.attempt if episode is None else episode.attempt,
+            rollout_id=rollout_id,
+            attempt=attempt,
         )
         data = msgspec.json.encode(line) + b"\n"
         fault = "the disk took only a part of a line"
@@ -138,6 +139,16 @@ class JsonLog:
         fd, self._fd = self._fd, None
         if fd is not None:
             os.close(fd)
+
+
+def _named(about: Whose, episode: EpisodeId | str | None) -> tuple[str | None, int | None]:
+    match episode:
+        case None:
+            return about.rollout_id, about.attempt
+        case str():
+            return episode, None
+        case EpisodeId():
+            return episode.rollout_id, episode.attempt
 
 
 def message_of(record: logging.LogRecord) -> str:

@@ -16,6 +16,7 @@ from triocollect.events import (
     RowSucceeded,
     RunStarted,
 )
+from triocollect.protocol.ids import EpisodeId
 from triocollect.telemetry.logs import JsonLog
 
 
@@ -59,7 +60,9 @@ class Story:
                 said = f"failed after {event.seconds:.3f} s: {event.failure_class}: {event.message}"
                 write("row_failed", said, "warning", event.episode)
             case RowLeft():
-                write("row_left", f"row {event.key}: {event.reason}", "warning")
+                name, attempt = event.rollout_id, event.attempt
+                episode = name if name is None or attempt is None else EpisodeId(name, attempt)
+                write("row_left", event.reason, "warning", episode)
 
     def _restored(self, event: Restored) -> None:
         fault = "" if event.fault is None else f": {event.fault}"
