@@ -241,6 +241,17 @@ def test_a_collector_whose_directory_another_host_has_taken_publishes_nothing(tm
     holds(3, not (root / "LATEST").exists(), "it has moved LATEST")
 
 
+def test_every_start_has_an_epoch_above_all_that_anybody_has_seen(tmp_path):
+    """Participants obey the highest: who is no higher cannot open what a dead collector has closed."""
+    before = 0
+    for seen in (0, 0, 7, 0, 3):
+        directory = trio.run(partial(open_directory, tmp_path / "c", wait_s=None, warn=pytest.fail))
+        epoch = directory.raise_epoch(seen)
+        directory.close()
+        all_hold((2, 8), epoch > max(before, seen), f"{epoch} follows {before}, and {seen} was seen")
+        before = epoch
+
+
 @pytest.mark.parametrize("harm", ["zero", "chop", "unlink"])
 def test_what_a_start_has_passed_over_is_not_kept_in_place_of_what_it_went_on_from(harm):
     lives = Lives()

@@ -17,6 +17,7 @@ QUICKEST_FIRST: Final = (
     "test_same_task",
     "test_freed",
     "test_stopping",
+    "test_appending",
     "test_ledger_machine",
     "test_dispatch_log_machine",
     "test_capture_ledger",
@@ -39,7 +40,7 @@ QUICKEST_FIRST: Final = (
     "test_peers",
 )
 ASKED_BY: Final = {
-    1: ("test_files", "test_kill_points", "test_disk_errors", "test_whole_run"),
+    1: ("test_appending", "test_files", "test_kill_points", "test_disk_errors", "test_whole_run"),
     2: (
         "test_ledger_machine",
         "test_dispatch_log_machine",
@@ -62,6 +63,7 @@ ASKED_BY: Final = {
         "test_files",
     ),
     8: (
+        "test_store_machine",
         "test_resuming",
         "test_phases_machine",  # before those that a lease without an end leaves waiting
         "test_promises",
@@ -90,7 +92,14 @@ ASKED_BY: Final = {
         "test_live",
     ),
     14: ("test_stopping", "test_stories", "test_whole_run", "test_live", "test_peers"),
-    15: ("test_files", "test_kill_points", "test_crash_states", "test_disk_errors", "test_whole_run"),
+    15: (
+        "test_appending",
+        "test_files",
+        "test_kill_points",
+        "test_crash_states",
+        "test_disk_errors",
+        "test_whole_run",
+    ),
     16: ("test_restoring", "test_freed", "test_promises", "test_stories", "test_workers", "test_whole_run"),
 }
 

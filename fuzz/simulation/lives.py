@@ -63,8 +63,15 @@ async def _live_all(world: World, lived: Lived) -> None:
         machine.cancel_scope.cancel()
 
 
+def _broken_off(fault: BaseException) -> BaseException:
+    """A run that ends by an error which nobody was told of does not add up, whatever else it breaks."""
+    if not isinstance(fault, Exception) or isinstance(fault, BrokenError):
+        return fault
+    return BrokenError(15, f"it breaks off by {type(fault).__name__}: {fault}")
+
+
 def live(root: Path, story: Story) -> Lived:
-    """Live it. Raises BrokenError, and whatever else goes wrong."""
+    """Live it. Raises BrokenError."""
     world, open_before = World(root, story), open_files()
     lived = Lived(world)
     world.clock = trio.testing.MockClock(autojump_threshold=0)
@@ -79,10 +86,10 @@ def live(root: Path, story: Story) -> Lived:
                 with contextlib.suppress(Exception):  # of what the life left half done
                     lived.ask(partial(world.oracle.end, None, told=True))
                 if not lived.broken:
-                    raise fault from group
-        except Exception:
+                    raise _broken_off(fault) from group
+        except Exception as error:
             if not lived.broken:
-                raise
+                raise _broken_off(error) from error
     raise_all(lived.broken)
     if open_files() > open_before:
         gc.collect()  # what went with an error is let go of with that
