@@ -59,7 +59,9 @@ def demo(
     with _folder(keep) as folder:
         code = Story(folder).tell()
     if keep is None:
-        say.out("triocollect demo --keep DIR leaves everything; look closer with triocollect verify")
+        say.out(
+            "its folder is gone; with --keep DIR it stays, and triocollect verify DIR computes this again"
+        )
     else:
         say.out(f"everything is in {keep}; triocollect verify {shlex.quote(keep)} computes this again")
     return code
