@@ -18,6 +18,7 @@ QUICKEST_FIRST: Final = (
     "test_freed",
     "test_stopping",
     "test_appending",
+    "test_held",
     "test_ledger_machine",
     "test_dispatch_log_machine",
     "test_capture_ledger",
@@ -80,7 +81,7 @@ ASKED_BY: Final = {
         "test_workers",
         "test_whole_run",
     ),
-    11: ("test_generation_cuts", "test_promises", "test_stories", "test_whole_run"),
+    11: ("test_held", "test_generation_cuts", "test_promises", "test_stories", "test_whole_run"),
     12: ("test_stories", "test_workers", "test_whole_run"),
     13: (
         "test_same_task",
