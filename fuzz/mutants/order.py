@@ -13,6 +13,7 @@ QUICKEST_FIRST: Final = (
     "test_rules",
     "test_resuming",
     "test_retiring",
+    "test_greeting",
     "test_restoring",
     "test_same_task",
     "test_freed",
@@ -64,6 +65,7 @@ ASKED_BY: Final = {
         "test_files",
     ),
     8: (
+        "test_greeting",
         "test_store_machine",
         "test_resuming",
         "test_phases_machine",  # before those that a lease without an end leaves waiting
