@@ -4,9 +4,11 @@ import errno
 import logging
 import os
 import stat
+import threading
 from pathlib import Path
 
 import anyio.to_thread
+import httpx
 import msgspec
 import pytest
 import trio
@@ -16,9 +18,15 @@ from triocollect.capture import store as capture_store
 from triocollect.capture.ledger import Deleted, Delivered, Forgotten, Retired, Snapshot
 from triocollect.capture.rows import LedgerRow
 from triocollect.capture.shares import ALONE, Share
+from triocollect.errors import StorageError
+from triocollect.participant import Admission
 from triocollect.participant.workers.owner import owner_of
 from triocollect.protocol.ids import EpisodeId
+from triocollect.servers import threads
+from triocollect.servers.model import account as account_module
+from triocollect.servers.model import app as model_app
 from triocollect.servers.model.account import AGAIN_S, AGAIN_TIMES, Account
+from triocollect.servers.model.capture import Capture
 from triocollect.servers.taking_part import CheckpointSettings, WorkerNumber
 
 R0 = EpisodeId("r")
@@ -41,7 +49,7 @@ async def inline(work):
 async def noted(account, *entries):
     for entry in entries:
         account.note(entry)
-    await account.durable()
+    await account.written()
 
 
 def files(folder):
@@ -321,6 +329,79 @@ def test_no_two_servers_share_a_folder_whatever_they_are_called_and_all_workers_
     assert own("model-1").parent == own("model").parent
 
 
+@pytest.mark.usefixtures("autojump_clock")
+async def test_a_retire_is_not_done_before_it_is_on_disk_and_is_when_the_disk_takes_it(folder, monkeypatch):
+    capture = Capture("policy_model", Admission(), None, Account(folder, inline))
+    with monkeypatch.context() as disk:
+        disk.setattr(durable.os, "fsync", full)
+        for _ in range(2):  # the second is refused without a try: the disk is left alone for a while
+            with pytest.raises(StorageError, match="No space left"):
+                await capture.stop([R0])
+    assert capture.ledger.refusal(R0).code == "retired", "of this process it is obeyed at once"
+    await trio.sleep(AGAIN_S)
+    await capture.stop([R0])
+    assert Account(folder, inline).ledger.refusal(R0).code == "retired"
+
+
+class Disk:
+    """One that hangs while it is told to; who waits for it is given up and it goes on."""
+
+    def __init__(self):
+        self.answers = threading.Event()
+        self.answers.set()
+        self.inside = self.most_inside = 0
+
+    def fsync(self, _descriptor):
+        self.inside += 1
+        self.most_inside = max(self.inside, self.most_inside)
+        self.answers.wait()
+        self.inside -= 1
+
+
+@pytest.fixture
+def hanging(monkeypatch):
+    disk = Disk()
+    monkeypatch.setattr(durable.os, "fsync", disk.fsync)
+    yield disk
+    disk.answers.set()
+
+
+async def test_nobody_waits_for_a_disk_that_hangs_and_all_is_written_when_it_answers(
+    folder, hanging, monkeypatch, caplog
+):
+    monkeypatch.setattr(account_module, "PATIENCE_S", 0.05)
+    account = Account(folder, threads.IN_THREAD)
+    await noted(account, delivered("a"))
+    hanging.answers.clear()
+    with trio.fail_after(20):
+        for call_id in "bcd":
+            await noted(account, delivered(call_id))
+    with pytest.raises(StorageError, match="does not answer"):
+        await account.durable()
+    assert [message for message in caplog.messages if "does not answer" in message] == caplog.messages[:1]
+    hanging.answers.set()
+    await trio.sleep(0.1)  # the thread that hung ends
+    await noted(account, delivered("e"))
+    await account.durable()
+    assert calls(Account(folder, IN_THREAD)) == ["a", "b", "c", "d", "e"]
+
+
+async def test_whoever_is_cancelled_while_the_disk_hangs_goes_at_once_and_loses_nothing(folder, hanging):
+    account = Account(folder, threads.IN_THREAD)
+    await noted(account, delivered("a"))
+    hanging.answers.clear()
+    account.note(delivered("b"))
+    with trio.fail_after(5), trio.move_on_after(0.01) as scope:
+        await account.durable()
+    assert scope.cancelled_caught
+    with trio.move_on_after(0.2):
+        await noted(account, delivered("c"))
+    assert hanging.most_inside == 1, "the thread that hangs has the file to itself"
+    hanging.answers.set()
+    await noted(account, delivered("d"))
+    assert calls(Account(folder, IN_THREAD)) == ["a", "b", "c", "d"]
+
+
 async def test_whoever_is_cancelled_while_it_is_written_leaves_a_whole_ledger(folder):
     account = Account(folder, IN_THREAD)
     account.note(delivered("a"))
@@ -356,3 +437,24 @@ def test_it_runs_under_asyncio_too(folder):
     anyio.run(main, backend="asyncio")
     (file,) = folder.iterdir()
     assert msgspec.json.decode(file.read_bytes().splitlines()[0], type=Snapshot).kept[0].episode == R0
+
+
+async def test_what_earlier_ones_left_is_read_by_who_serves_and_not_by_who_keeps_workers(tmp_path):
+    checkpoint = CheckpointSettings("s3cret", str(tmp_path), "policy_model")
+    await noted(Account(checkpoint.own("capture"), IN_THREAD), delivered("a"))
+    app = model_app.build_app(model_app.ModelSettings("http://worker", checkpoint=checkpoint))
+    account = app.state.hooks.account
+    assert "ledger" not in vars(account)
+    async with app.router.lifespan_context(app):
+        assert "ledger" in vars(account)
+    assert calls(account) == ["a"]
+
+
+async def test_an_episode_can_be_closed_while_the_disk_is_full(tmp_path, monkeypatch):
+    checkpoint = CheckpointSettings("s3cret", str(tmp_path), "policy_model")
+    app = model_app.build_app(model_app.ModelSettings("http://worker", checkpoint=checkpoint))
+    monkeypatch.setattr(durable.os, "fsync", full)
+    model = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://model")
+    async with app.router.lifespan_context(app), model:
+        reply = await model.post("/ng-rollout/r/close")
+    assert reply.status_code == 200

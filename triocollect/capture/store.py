@@ -34,7 +34,7 @@ class LedgerFiles:
     """The files of one process in `folder`. All methods block, and but for `read` raise StorageError."""
 
     def __init__(self, folder: Path, share: Share, owner: Owner) -> None:
-        self._folder: Final = folder
+        self.folder: Final = folder
         self._share: Final = share
         self._owner: Final = owner
         self._number = 0
@@ -45,7 +45,7 @@ class LedgerFiles:
         """What earlier ones left of this share. What is damaged or cannot be read is told, and left out."""
         ledger = Ledger()
         try:
-            there = _files(self._folder)
+            there = _files(self.folder)
         except StorageError as error:
             _log.warning("%s", error)
             return ledger
@@ -66,11 +66,11 @@ class LedgerFiles:
     def begin(self, snapshot: bytes) -> None:
         """A new file: it is there whole before those that it stands for are gone."""
         self.close()
-        for folder in (self._folder.parent, self._folder):
+        for folder in (self.folder.parent, self.folder):
             have_folder(folder, mode=_FOLDER_MODE)
-        there = _files(self._folder)
+        there = _files(self.folder)
         self._number = 1 + max((self._number, *(one.number for one in there)))
-        path = self._folder / name_of(self._number, self._share)
+        path = self.folder / name_of(self._number, self._share)
         replace(path, snapshot, mode=_FILE_MODE)
         self._file, self._first_bytes = AppendFile(path, mode=_FILE_MODE), len(snapshot)
         _remove(outlived(there, self._number, self._share))

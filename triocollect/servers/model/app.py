@@ -144,7 +144,7 @@ class ModelServer:
             self.capture.end(EpisodeId.parse(request.path_params["key"]))
         except ValueError as error:
             return refusal(Code.BAD_REQUEST, str(error))
-        await self.capture.account.durable()
+        await self.capture.account.written()
         return json_reply({})
 
     async def _asked(self, request: Request) -> _Asked | Response:
@@ -239,6 +239,7 @@ def build_app(
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        server.capture.account.open()  # not before: who keeps workers builds this too, and never serves it
         async with trio.open_nursery() as tasks:  # the lifespan is one task, from its start to its end
             if server.capture.cuts is not None:
                 server.capture.cuts.tasks = tasks

@@ -85,13 +85,13 @@ class Capture(Restoring[Record, None]):
         return self.filed.take(episode, parent, request_sha256)
 
     async def deliver(self, call: Call, answer: Answer) -> Refusal | None:
-        """The answer to this call goes out next, or why it must not; its row is on disk."""
+        """The answer to this call goes out next, or why it must not; its row is on disk, if that can be."""
         if call.episode is None:
             return None
         row = row_of(call, answer)
         if (refused := self.ledger.refusal(call.episode, row)) is None:
             self.account.note(Delivered(call.episode, row))
-            await self.account.durable()
+            await self.account.written()
         return refused
 
     def end(self, episode: EpisodeId) -> None:
@@ -129,9 +129,12 @@ class Capture(Restoring[Record, None]):
         )
 
     async def stop(self, episodes: Sequence[EpisodeId]) -> None:
-        """Fence first, so that no row comes any more, then end the calls and remove the rows."""
+        """Fence first, so that no row comes any more, then end the calls and remove the rows.
+
+        Raises StorageError when all of that is done, and not on disk: who asks again has it written again.
+        """
         self.account.note(Retired(tuple(episodes)))
-        await self.account.durable()
+        await self.account.written()
         await super().stop(episodes)
         await self.account.durable()
 
@@ -144,7 +147,7 @@ class Capture(Restoring[Record, None]):
         """Free everything."""
         await super().clear()
         self.account.note(Forgotten(None))
-        await self.account.durable()
+        await self.account.written()
 
     def free(self, gone: Callable[[EpisodeId], bool]) -> None:
         """Drop the rows of these episodes."""
@@ -197,7 +200,7 @@ class Capture(Restoring[Record, None]):
         self.filed.drop(lambda episode: episode.rollout_id in later)
         for episode in becomes.values():
             self.account.note(Imported(episode, imported[episode].rows if episode in imported else ()))
-        await self.account.durable()
+        await self.account.written()  # the checkpoint has them too
         self.filed.file(found)
         self.restored = dict.fromkeys(imported)
         return tuple(imported)
