@@ -1,15 +1,17 @@
 """`fuzz`: a wrong command line is told before anybody is asked, and a broken promise is exit code 3."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import trio
 
 from triocollect.__main__ import main
-from triocollect.errors import Exit
+from triocollect.errors import Exit, UsageError
 
 REPOSITORY = Path(__file__).parents[2]
 TOKEN = "a word that nobody guesses"
@@ -67,6 +69,46 @@ def test_where_nobody_listens_it_asks_whether_it_is_running(capsys, monkeypatch)
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     assert main(["fuzz", "--participant", f"agent={url}"]) == Exit.USAGE
     assert "is it running?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_whatever_ends_it_it_says_goodbye_first_and_its_exit_code_tells_what(number, capsys, monkeypatch):
+    monkeypatch.setenv("TRIOCOLLECT_CONTROL_TOKEN", TOKEN)
+    said = []
+
+    async def examined(*_):
+        try:
+            async with trio.open_nursery() as nursery:  # as where several calls are under way
+                nursery.start_soon(trio.sleep_forever)
+                signal.raise_signal(number)
+                await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                if number != signal.SIGINT:
+                    signal.raise_signal(number)
+                await trio.sleep(0.01)
+            said.append("goodbye")
+
+    monkeypatch.setattr("triocollect.cli.fuzz.examine_url", examined)
+    assert main(["fuzz", "--participant", "agent=http://h:1"]) == 128 + number
+    assert said == ["goodbye"]
+    assert "what was closed opens by itself" in capsys.readouterr().err
+
+
+def test_what_nohup_has_ignored_ends_nothing(monkeypatch):
+    monkeypatch.setenv("TRIOCOLLECT_CONTROL_TOKEN", TOKEN)
+
+    async def examined(*_):
+        signal.raise_signal(signal.SIGHUP)
+        await trio.sleep(0.01)
+        raise UsageError("nobody is there")
+
+    monkeypatch.setattr("triocollect.cli.fuzz.examine_url", examined)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert main(["fuzz", "--participant", "agent=http://h:1"]) == Exit.USAGE
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.processes

@@ -1,8 +1,10 @@
 """However a run ends, no server of its deployment outlives it."""
 
+import contextlib
 import os
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -40,6 +42,32 @@ def test_no_server_outlives_its_run(tmp_path, end):
     finally:
         run.kill()
         run.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_demo_that_is_told_to_end_leaves_neither_its_run_nor_its_folder(tmp_path, number):
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "triocollect", "demo"],
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    started: list[int] = []
+    try:
+        assert until(lambda: len(alive(descendants(demo.pid))) >= 5), "environment, agent, model, …"
+        started = alive(descendants(demo.pid))
+        demo.send_signal(number)
+        _, words = demo.communicate(timeout=30)
+        assert demo.returncode == 128 + number
+        assert words == b""
+        assert until(lambda: not alive(started), 15), "its run outlived it"
+        assert not any(tmp_path.iterdir())
+    finally:
+        demo.kill()
+        for pid in alive(started):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        demo.wait()
 
 
 def test_a_run_survives_a_usr1_at_any_time(tmp_path):

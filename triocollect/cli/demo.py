@@ -19,6 +19,7 @@ from cyclopts import Parameter
 
 from triocollect.cli import say
 from triocollect.cli.app import command
+from triocollect.cli.goodbye import leaving_in_order
 from triocollect.deployment import datasets
 from triocollect.deployment.provisions import require_servers
 from triocollect.errors import DeploymentError, Exit, UsageError
@@ -56,7 +57,7 @@ def demo(
 ) -> int:
     """Tell the story."""
     require_servers()
-    with _folder(keep) as folder:
+    with leaving_in_order(), _folder(keep) as folder:
         code = Story(folder).tell()
     if keep is None:
         say.out(

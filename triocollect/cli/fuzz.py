@@ -5,15 +5,16 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from signal import Signals
 from typing import Annotated, Final, cast
 
 import msgspec
-import trio
 from attrs import evolve
 from cyclopts import Parameter
 
 from triocollect.cli import say
 from triocollect.cli.app import command
+from triocollect.cli.goodbye import BY_A_SIGNAL, run_until_told
 from triocollect.cli.where import JSON
 from triocollect.collector.control_token import control_token
 from triocollect.config import kinds
@@ -149,22 +150,24 @@ def fuzz(  # noqa: PLR0913  # one parameter per flag is how the library reads th
         seed=random.SystemRandom().randrange(1 << 32) if seed is None else cast("int", read["--seed"]),
         tell=lambda finding: say_so(told(finding)),
     )
-    try:
-        examined = tuple(_examined(one, terms, anew, say_so) for one in servers)
-    except KeyboardInterrupt:
-        say.err("interrupted: what was closed opens by itself, within a minute or so")
-        return Exit.INTERRUPTED
+    examined = list[Examined]()
+    for one in servers:
+        ended = run_until_told(partial(_examined, one, terms, anew, say_so))
+        if isinstance(ended, Signals):
+            say.err("interrupted: what was closed opens by itself, within a minute or so")
+            return BY_A_SIGNAL + ended
+        examined.append(ended)
     kept = all(one.kept for one in examined)
     if json:
-        say.out(as_json(_Told(kept, examined)).decode())
+        say.out(as_json(_Told(kept, tuple(examined))).decode())
     return Exit.OK if kept else Exit.INCOMPLETE
 
 
-def _examined(
+async def _examined(
     server: kinds.Participant, terms: Terms, restart: Sequence[str], say_so: Callable[[str], None]
 ) -> Examined:
     say_so(f"{server.kind} at {server.url}")
-    examined = trio.run(partial(examine_url, server.url, evolve(terms, kind=server.kind), restart))
+    examined = await examine_url(server.url, evolve(terms, kind=server.kind), restart)
     say_so(examined.sum())
     return examined
 
