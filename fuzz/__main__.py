@@ -14,7 +14,7 @@ from pathlib import Path
 from fuzz import report
 from fuzz.commands import COMMANDS, Options, function_of
 from fuzz.everything import INTERRUPTED, MINUTES, Everything, described
-from fuzz.heard import hear
+from fuzz.heard import TERMINATED, hear, take_term_as_ctrl_c, terminated
 from fuzz.pinned import pin
 from fuzz.tally import FOLDER, Account, Tally, keep
 
@@ -126,7 +126,8 @@ def main(words: list[str] | None = None) -> int:
     account = tally.account()
     print(told(account), flush=True)
     if given.replay is None:
-        code = code or _kept(account)
+        unkept = _kept(account)
+        code = code or unkept
     return code or int(bool(account.violations))
 
 
@@ -160,8 +161,10 @@ def _kept(account: Account) -> int:
 if __name__ == "__main__":
     pin()
     hear()  # or the runs that it starts would not
+    take_term_as_ctrl_c()
     try:
-        sys.exit(main())
+        code = main()
     except KeyboardInterrupt:  # before it began, or a second one
         print("interrupted")
-        sys.exit(INTERRUPTED)
+        code = INTERRUPTED
+    sys.exit(TERMINATED if code == INTERRUPTED and terminated() else code)

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from attrs import evolve
 
 from fuzz.commands import Options, again
+from fuzz.heard import take_term_as_ctrl_c
 from fuzz.tally import Account, Tally
 
 Work: TypeAlias = Callable[[Options, Tally], None]
@@ -36,7 +37,7 @@ def share(work: Work, options: Options, tally: Tally) -> None:
         doing, broke = [], []
         for one in shares:
             pool = pools.enter_context(ProcessPoolExecutor(1, multiprocessing.get_context("spawn")))
-            with _deaf():  # it is born so, and hears a Ctrl-C only while it works
+            with _deaf():  # it is born so, and hears a Ctrl-C or a TERM only while it works
                 doing.append((one, pool.submit(_counted, work, tally.command, one)))
         interrupted = _heard_while_waiting([done for _, done in doing])
         for one, done in doing:
@@ -69,16 +70,18 @@ def _heard_while_waiting(doing: Sequence[Future[_Counted]]) -> bool:
 
 @contextlib.contextmanager
 def _deaf() -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _counted(work: Work, command: str, options: Options) -> _Counted:
     tally, broke = Tally(command, options.seed), None
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    take_term_as_ctrl_c()
     try:
         _interrupted(work, options, tally)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # it goes to who waits, with what was counted

@@ -10,8 +10,9 @@ from fuzz import jobs
 from fuzz.__main__ import main, parser
 from fuzz.commands import COMMANDS, Command, Options, again
 from fuzz.everything import INTERRUPTED, TURN_S, Everything
+from fuzz.heard import take_term_as_ctrl_c, terminated
 from fuzz.jobs import share
-from fuzz.tally import Tally, keep, kept
+from fuzz.tally import FOLDER, Tally, keep, kept
 
 HERE = "fuzz.test_everything"
 
@@ -133,6 +134,38 @@ def test_a_ctrl_c_ends_every_process_and_loses_nothing_that_was_counted(monkeypa
     with pytest.raises(KeyboardInterrupt):
         share(interrupted_at_once, Options(7.0, 1, 2), tally)
     assert tally.account().kinds["kill"].distinct >= 10
+
+
+def terminated_at_once(options, tally):
+    """As by `timeout`: whoever waits is told, and then everybody, in whichever order they hear of it."""
+    counts(options, tally)
+    if options.seed == 1:
+        os.kill(os.getppid(), signal.SIGTERM)
+        os.kill(os.getppid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(600.0)
+
+
+def test_a_term_ends_every_process_as_a_ctrl_c_does_and_loses_nothing_that_was_counted():
+    tally, before = Tally("sim", 1), signal.getsignal(signal.SIGTERM)
+    take_term_as_ctrl_c()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            share(terminated_at_once, Options(7.0, 1, 2), tally)
+        assert terminated()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not tally.violations
+    assert tally.account().kinds["kill"].distinct >= 10
+
+
+def test_a_command_that_a_ctrl_c_ends_keeps_its_account_for_the_report(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = Command(f"{HERE}:{finds_something_before_a_ctrl_c.__name__}", "", 1.0)
+    monkeypatch.setitem(COMMANDS, "sim", command)
+    assert main(["sim"]) == INTERRUPTED
+    (account,) = kept(FOLDER)
+    assert account.kinds["kill"].distinct == 10
 
 
 @pytest.mark.parametrize(
