@@ -346,6 +346,26 @@ async def test_an_answer_is_kept_whole_also_where_its_worker_does_not_say_how_lo
         assert (row.response_id, row.output_tokens, row.continued_by) == ("resp_1", None, "held")
 
 
+async def test_an_answer_that_does_not_come_in_time_costs_none_that_does(tmp_path):
+    late = "Repeat exactly: this one is late"
+
+    async def about_to_end(request):
+        if request.url.path == "/v1/responses":
+            await trio.sleep(3600.0 if late in request.content.decode() else 1.0)
+            return httpx.Response(200, json={"id": "resp_1", "output": []})
+        calls = msgspec.json.decode(request.content, type=Inventory).calls
+        return httpx.Response(200, content=msgspec.json.encode(Receipt(calls=tuple(map(Finished, calls)))))
+
+    async with model(tmp_path) as old, trio.open_nursery() as nursery:
+        old.deployment.replaced["inference"] = about_to_end
+        nursery.start_soon(old.ask)
+        nursery.start_soon(old.ask, late)
+        await trio.sleep(0.9)
+        counts, _ = await old.committed()
+        nursery.cancel_scope.cancel()
+    assert (counts["held"], counts["not_cut"]) == (1, 1)
+
+
 @pytest.mark.parametrize("why", ["it answers another request", "its pack is gone"])
 async def test_a_held_answer_goes_to_nobody_else_and_one_that_is_lost_is_told(tmp_path, why, caplog):
     (tmp_path / "checkpoints").mkdir()

@@ -1,7 +1,7 @@
 """Policy calls as values: which are under way, and what came of them."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -78,10 +78,11 @@ class Calls:
         self._answers.pop(call.id, None)
         self._tell()
 
-    async def settled(self, call_id: str) -> None:
-        """Return when this call is answered, or over."""
-        while call_id in self._serving and call_id not in self._answers:
+    async def settled(self, call_ids: Collection[str]) -> Sequence[str]:
+        """Return when one of these calls is answered, or over: which are."""
+        while not (settled := [one for one in call_ids if one in self._answers or one not in self._serving]):
             await self._changed.wait()
+        return settled
 
     def _tell(self) -> None:
         self._changed.set()

@@ -149,10 +149,7 @@ class Cuts:
             receipt = await self._source.cut(calls, frozen_s)
         told = accounted([call.id for call in calls], receipt)
         taken.update(await self._in_thread(partial(self._checked, calls, told)))
-        finished = [call for call in calls if isinstance(told[call.id], Finished)]
-        for call in finished:
-            await self._calls.settled(call.id)
-        await self._keep_whole(taken, finished)
+        await self._keep_as_they_come(taken, [call for call in calls if isinstance(told[call.id], Finished)])
 
     def _checked(self, calls: Sequence[Call], told: Mapping[str, Outcome]) -> dict[str, FiledCut]:
         """The cuts that are what the receipt says. Blocks."""
@@ -180,6 +177,13 @@ class Cuts:
         if (most := _most_tokens(call)) is not None and cut.tokens > most:
             return f"{cut.key} has {cut.tokens} tokens, more than the {most} that were asked for"
         return None
+
+    async def _keep_as_they_come(self, taken: dict[str, FiledCut], calls: Sequence[Call]) -> None:
+        """Those that are here together share a pack; one that is late costs none of the others."""
+        coming = {call.id: call for call in calls}
+        while coming:
+            here = await self._calls.settled(coming)
+            await self._keep_whole(taken, [coming.pop(name) for name in here])
 
     async def _keep_whole(self, taken: dict[str, FiledCut], calls: Sequence[Call]) -> None:
         """Stage the answers that are here and held."""
