@@ -5,10 +5,12 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
+from tests.participant.counts import Counts
 from tests.participant.harness import commit, inline, retire
 from tests.participant.workers import EPISODES, Worker, crowd
 from triocollect.participant.workers import frames, owner_of
 from triocollect.protocol.ids import EpisodeId
+from triocollect.telemetry.logs import whose
 
 KEYS = [episode.capture_key for episode in EPISODES]
 
@@ -313,6 +315,37 @@ async def test_a_worker_that_hears_of_the_next_close_first_opens_in_between(tmp_
             await say(frames.Stand(generation, closed=True, sender=None, left=False))
         await say(frames.Tell(number=1))
         assert [word for word in worker.counts.heard if word != "report"] == ["close", "open", "close"]
+
+
+async def test_what_a_worker_writes_to_its_log_amid_an_order_says_for_whom_that_is(tmp_path, monkeypatch):
+    seen = {}
+
+    def listened(name):
+        hook = getattr(Counts, name)
+
+        def listening(self, *arguments):
+            now = whose()
+            seen.setdefault(name, set()).add((now.run, now.epoch, now.operation))
+            return hook(self, *arguments)
+
+        monkeypatch.setattr(Counts, name, listening)
+
+    for name in ("close", "open", "export", "install", "stop"):
+        listened(name)
+    async with crowd(tmp_path, 2) as caller:
+        await count_all(caller)
+        answer = await caller.committed(1, *EPISODES)
+        await caller.ok("resume", 1)
+        await caller.ok("retire", 2, **retire(*EPISODES))
+    async with crowd(tmp_path, 2) as caller:
+        await caller.ok("restore", 3, **caller.installing(1, answer, **dict.fromkeys(KEYS, 1)))
+    assert seen == {
+        "close": {("r1", 1, 1), ("r1", 1, 3)},
+        "export": {("r1", 1, 1)},
+        "open": {("r1", 1, 1)},
+        "stop": {("r1", 1, 2)},
+        "install": {("r1", 1, 3)},
+    }
 
 
 @asynccontextmanager

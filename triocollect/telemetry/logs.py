@@ -47,8 +47,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int | None
 
 
-_NOBODYS: Final = Whose()
-_whose: Final = ContextVar("whose", default=_NOBODYS)
+NOBODYS: Final = Whose()
+_whose: Final = ContextVar("whose", default=NOBODYS)
 
 
 def whose() -> Whose:

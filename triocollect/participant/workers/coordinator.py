@@ -20,6 +20,7 @@ from triocollect.participant.workers.owner import owner_of
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import Kind, Mode, PrepareReport, RestoredEpisode
 from triocollect.protocol.refusals import Code
+from triocollect.telemetry.logs import Whose, whose
 
 JOIN_S: Final = 60.0  # that an install waits for a worker that has not joined yet
 
@@ -52,7 +53,7 @@ class Coordinator(Generic[R]):
         self.crew.joined(worker)
         welcome = frames.Welcome(self._admission.marks.highest(), self.crew.lost_on(worker))
         slot.outbox.put(lambda: frames.encode(welcome))
-        slot.outbox.put(self._stand)
+        slot.outbox.put(partial(self._stand, whose()))
         self._change()
         try:
             async with anyio.create_task_group() as tasks:
@@ -212,10 +213,10 @@ class Coordinator(Generic[R]):
         return owner_of(episode.rollout_id, self.workers)
 
     def _tell_how_things_stand(self) -> None:
-        self._orders.tell(self._stand)
+        self._orders.tell(partial(self._stand, whose()))
         self._change()
 
-    def _stand(self) -> bytes:
+    def _stand(self, of: Whose) -> bytes:
         """Made when it is sent: an opening and the collector for which it is are one step of the plane."""
         admission = self._admission
         budget_s, left_s = admission.lease.budget_s, admission.lease.left_s()
@@ -226,6 +227,7 @@ class Coordinator(Generic[R]):
             admission.left,
             None if math.isinf(budget_s) else budget_s,
             None if math.isinf(left_s) else left_s,
+            of,
         )
         return frames.encode(stand)
 

@@ -11,6 +11,7 @@ import msgspec
 from triocollect.protocol.identity import Sender
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import Blocker, RestoredEpisode
+from triocollect.telemetry.logs import NOBODYS, Whose
 
 
 class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
@@ -28,7 +29,7 @@ class Stand(msgspec.Struct, frozen=True, tag="stand"):
     """How things stand: closed or open, and who is obeyed. `generation` is raised at each close.
 
     `left`: that collector has said goodbye. `budget_s`: of the call that closed, `left_s`: of its lease,
-    which the coordinator keeps; None: no call says.
+    which the coordinator keeps; None: no call says. `whose`: the work that it is said for.
     """
 
     generation: int
@@ -37,12 +38,14 @@ class Stand(msgspec.Struct, frozen=True, tag="stand"):
     left: bool
     budget_s: float | None = None
     left_s: float | None = None
+    whose: Whose = NOBODYS
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What is answered by a `Done` of this number, after a fresh report."""
+    """What is answered by a `Done` of this number, after a fresh report. `whose`: the work that it is for."""
 
     number: int
+    whose: Whose = NOBODYS
 
 
 class Tell(Order, frozen=True, tag="tell"):

@@ -19,6 +19,7 @@ from triocollect.participant.workers.link import GONE, Link, Outbox
 from triocollect.protocol.identity import Sender
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import PrepareReport
+from triocollect.telemetry.logs import bound
 
 Order: TypeAlias = (
     frames.Tell | frames.Export | frames.Install | frames.Discard | frames.Stop | frames.Forget | frames.Clear
@@ -96,11 +97,13 @@ class Member(Generic[R]):
                     self._admission.marks.take_over(marks)
                     self._lost = lost
                 case frames.Stand():
-                    self._stand(said)
+                    with bound(said.whose):
+                        self._stand(said)
                     self.ready.set()
                 case _:
-                    self._at_once(said)
-                    tasks.start_soon(self._carry_out, said)
+                    with bound(said.whose):  # also what is begun here, to its end
+                        self._at_once(said)
+                        tasks.start_soon(self._carry_out, said)
 
     def _stand(self, stand: frames.Stand) -> None:
         """Close or open, in one step with whom to obey."""

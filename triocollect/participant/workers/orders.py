@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias, final
 
 import anyio
+import msgspec
 
 from triocollect.errors import StateError
 from triocollect.participant.workers import frames
 from triocollect.participant.workers.crew import named
 from triocollect.participant.workers.link import Outbox
+from triocollect.telemetry.logs import whose
 
 
 @final
@@ -79,7 +81,7 @@ class Orders:
     def _ask(self, slot: Slot, worker: int, order: MakeOrder) -> Asked:
         self._given += 1
         asked = slot.asked[self._given] = Asked()
-        given = order(self._given, worker)
+        given = msgspec.structs.replace(order(self._given, worker), whose=whose())
         slot.outbox.put(lambda: frames.encode(given))
         return asked
 
