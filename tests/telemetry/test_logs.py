@@ -1,12 +1,14 @@
 """A log of JSON lines: every line says whose it is, and a disk that is full ends the log alone."""
 
 import logging
+import os
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from tests.checkpoint.world import world
+from triocollect.errors import UsageError
 from triocollect.events import Note, RowFailed, RowLeft, RowSent
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.telemetry import bind, bind_episode, during
@@ -110,6 +112,24 @@ def test_a_disk_that_is_full_ends_the_log_and_nothing_else_and_is_told_once():
     for _ in range(3):
         log.write("note", "hello")
     assert told == ["the log /dev/full ends here, and nothing else does: No space left on device"]
+
+
+def test_a_pipe_that_nobody_reads_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="nobody reads from this pipe"):
+        JsonLog(tmp_path / "pipe", "collector", pytest.fail)
+
+
+def test_a_reader_that_is_too_slow_ends_the_log_and_nothing_else(tmp_path):
+    told = []
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    log = JsonLog(tmp_path / "pipe", "collector", told.append)
+    for _ in range(1000):
+        log.write("note", "a" * 1000)
+    os.close(reader)
+    [words] = told
+    assert words.endswith("whoever reads it is too slow")
 
 
 def test_two_writers_of_one_file_mix_no_lines(tmp_path, lines, log):

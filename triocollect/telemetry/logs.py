@@ -5,6 +5,7 @@ A file may have several writers: each line is one write at its end.
 """
 
 import datetime as dt
+import errno
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -46,6 +47,9 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     rollout_id: str | None
     attempt: int | None
 
+
+# A pipe holds up nobody, neither one that nobody reads nor a full one. To a file it makes no difference.
+_APPENDING: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
 
 NOBODYS: Final = Whose()
 _whose: Final = ContextVar("whose", default=NOBODYS)
@@ -92,9 +96,10 @@ class JsonLog:
         """Makes the folder and the file. Raises UsageError where that cannot be."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd: int | None = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._fd: int | None = os.open(path, _APPENDING, 0o600)
         except OSError as error:
-            raise UsageError(f"--log-json {path}: cannot be opened: {error.strerror}") from error
+            why = "nobody reads from this pipe" if error.errno == errno.ENXIO else error.strerror
+            raise UsageError(f"--log-json {path}: cannot be opened: {why}") from error
         self._path: Final = path
         self._service: Final = service
         self._tell: Final = tell
@@ -125,10 +130,12 @@ class JsonLog:
             attempt=attempt,
         )
         data = msgspec.json.encode(line) + b"\n"
-        fault = "the disk took only a part of a line"
+        fault = "only a part of a line was taken"
         try:
             if os.write(self._fd, data) == len(data):
                 return
+        except BlockingIOError:
+            fault = "whoever reads it is too slow"
         except OSError as error:
             fault = str(error.strerror)
         self.close()
