@@ -2,11 +2,13 @@
 
 import os
 import stat
+import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
+from msgspec.structs import replace
 
 from triocollect.capture.retention import remove_files, staged_packs, unnamed
 from triocollect.capture.staging import STAGING, Staging, packs_of
@@ -87,6 +89,35 @@ def test_a_pack_that_is_lost_or_damaged_is_said_to_be(staging, harm):
         os.mkfifo(pack)
     with pytest.raises(DamageError, match=r"staged cut"):
         Staging(staging.folder).fetch(key)
+
+
+@pytest.mark.parametrize("harm", ["a digit changed", "cut short", "gone"])
+def test_damage_that_comes_after_a_pack_was_read_is_said_to_be_there(staging, harm):
+    (key,) = staging.stage([a_cut()])
+    (pack,) = staging.folder.iterdir()
+    (later,) = staging.stage([a_cut("c2")])
+    assert staging.fetch(key).tokens == 3
+    assert staging.fetch(later).call_id == "c2"  # the one that is at hand now
+    data = pack.read_bytes()
+    pack.write_bytes(data.replace(b'"tokens":3', b'"tokens":2') if harm == "a digit changed" else data[:-4])
+    if harm == "gone":
+        pack.unlink()
+    with pytest.raises(DamageError, match=r"staged cut"):
+        staging.fetch(key)
+
+
+def test_a_pack_of_any_size_comes_back_and_never_is_in_memory_whole(staging, tmp_path):
+    text = "a" * (1 << 20)
+    keys = staging.stage(replace(a_cut(f"c{n}"), text=text) for n in range(80))
+    reading = Staging(tmp_path / STAGING)
+    tracemalloc.start()
+    try:
+        ends = [reading.fetch(keys[n]).call_id for n in (0, 79)]
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert ends == ["c0", "c79"]
+    assert most < 75 << 20
 
 
 @pytest.mark.parametrize(

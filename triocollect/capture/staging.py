@@ -12,11 +12,12 @@ continues one calls `fetch`. Both block: call them in a thread.
 """
 
 import hashlib
+import io
 import secrets
 import threading
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -28,10 +29,19 @@ from triocollect.protocol.values import NOT_JSON
 STAGING: Final = "staging"  # the folder's name in a checkpoint directory
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
-MOST_BYTES: Final = 4 << 30  # of a pack
 
 _PLACES: Final = 8  # packs whose lines are known
 _AT_HAND: Final = 64 << 20  # bytes of the pack that was read last, so that a thousand cuts of it are one read
+_BUFFER_BYTES: Final = 1 << 20
+_DIGEST_BYTES: Final = 16
+
+
+class _Place(NamedTuple):
+    """Where a line of a pack is, and what its bytes are known by: a pack is read whole but once."""
+
+    begin: int
+    end: int
+    digest: bytes
 
 
 class Staging:
@@ -39,7 +49,7 @@ class Staging:
 
     def __init__(self, folder: Path) -> None:
         self.folder: Final = folder
-        self._lines: Final[dict[str, list[int]]] = {}  # of packs that were read whole: where each line begins
+        self._lines: Final[dict[str, list[_Place]]] = {}  # of packs that were read whole
         self._at_hand: tuple[str, bytes] = ("", b"")
         self._reading: Final = threading.Lock()  # so that of many who ask at once one reads a pack whole
 
@@ -68,12 +78,10 @@ class Staging:
         try:
             pack, number = parts_of(key)
             with self._reading:
-                begins = self._places(pack)
-                if number + 1 >= len(begins):
-                    raise DamageError(
-                        f"pack {pack} of staged cuts has {len(begins) - 1} lines, none for {key}"
-                    )
-                line = self._read(pack, begins[number], begins[number + 1])
+                places = self._places(pack)
+                if number >= len(places):
+                    raise DamageError(f"pack {pack} of staged cuts has {len(places)} lines, none for {key}")
+                line = self._read(pack, places[number])
             cut = msgspec.json.decode(line, type=StagedCut)
         except OSError as error:
             raise DamageError(f"staged cut {key} cannot be read: {error.strerror or error}") from error
@@ -83,27 +91,41 @@ class Staging:
             raise DamageError(f"staged cut {key} cannot be continued: {fault}")
         return cut
 
-    def _read(self, pack: str, begin: int, end: int) -> bytes:
-        """Raises OSError."""
+    def _read(self, pack: str, place: _Place) -> bytes:
+        """Raises OSError, and DamageError for what has changed since the pack was read whole."""
         at_hand, data = self._at_hand
         if at_hand == pack:
-            return data[begin:end]
+            return data[place.begin : place.end]
         with durable.open_file(self.folder / name_of(pack)) as file:
-            file.seek(begin)
-            return file.read(end - begin)
+            file.seek(place.begin)
+            line = file.read(place.end - place.begin)
+        if _digest(line) != place.digest:
+            raise _changed(pack)
+        return line
 
-    def _places(self, pack: str) -> list[int]:
-        """Where each line begins, and where the last one ends. Raises OSError, DamageError."""
+    def _places(self, pack: str) -> list[_Place]:
+        """Of each line, in their order. Raises OSError, DamageError."""
         if (known := self._lines.get(pack)) is None:
-            data = durable.read_at_most(self.folder / name_of(pack), MOST_BYTES)
-            if hashlib.sha256(data).hexdigest() != pack:
-                raise DamageError(f"pack {pack} of staged cuts is not what was written: its digest differs")
-            known = self._lines[pack] = _begins(data)
-            if len(data) <= _AT_HAND:
-                self._at_hand = pack, data
+            known = self._lines[pack] = self._read_whole(pack)
             if len(self._lines) > _PLACES:
                 del self._lines[next(iter(self._lines))]
         return known
+
+    def _read_whole(self, pack: str) -> list[_Place]:
+        """Raises OSError, DamageError. Never has all of a large one in memory."""
+        places, lines, whole, end = list[_Place](), list[bytes](), hashlib.sha256(), 0
+        with io.BufferedReader(durable.open_file(self.folder / name_of(pack)), _BUFFER_BYTES) as file:
+            for line in file:
+                whole.update(line)
+                begin, end = end, end + len(line)
+                places.append(_Place(begin, end, _digest(line)))
+                if end <= _AT_HAND:
+                    lines.append(line)
+        if whole.hexdigest() != pack:
+            raise _changed(pack)
+        if end <= _AT_HAND:
+            self._at_hand = pack, b"".join(lines)
+        return places
 
     def _make(self) -> None:
         if self.folder.is_dir():
@@ -133,9 +155,9 @@ def _line(cut: StagedCut) -> bytes:
     return text + b"\n"
 
 
-def _begins(data: bytes) -> list[int]:
-    begins, place = [0], data.find(b"\n")
-    while place >= 0:
-        begins.append(place + 1)
-        place = data.find(b"\n", place + 1)
-    return begins
+def _digest(line: bytes) -> bytes:
+    return hashlib.blake2b(line, digest_size=_DIGEST_BYTES).digest()
+
+
+def _changed(pack: str) -> DamageError:
+    return DamageError(f"pack {pack} of staged cuts is not what was written: its digest differs")
