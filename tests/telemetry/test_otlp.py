@@ -12,7 +12,15 @@ from triocollect.telemetry.otlp import encoded, request
 from triocollect.telemetry.sending import SCOPE, readable
 from triocollect.version import VERSION
 
-RESOURCE = Resource({"service.name": "triocollect", "service.instance.id": "collector@host:1"})
+RESOURCE = Resource(
+    {
+        "service.name": "triocollect",
+        "service.instance.id": "collector@host:1",
+        "process.command_args": ["triocollect", "run"],  # a detector's
+        "host.cpus": (0, 1),
+        "nothing": (),
+    }
+)
 
 # Half a surrogate pair is no Unicode, which the library cannot encode at all.
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)

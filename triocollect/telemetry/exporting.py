@@ -25,7 +25,7 @@ from triocollect.config.settings import TelemetryConfig
 from triocollect.errors import UsageError
 from triocollect.telemetry import counting, rows
 from triocollect.telemetry.complaints import Complaints, not_taken
-from triocollect.telemetry.made import Attributes
+from triocollect.telemetry.made import ResourceAttributes
 from triocollect.telemetry.metrics import Metering
 from triocollect.telemetry.recorder import Recorder
 from triocollect.telemetry.sending import Batches, Pace, Post, given_to
@@ -87,7 +87,7 @@ class Exporting:
             processor = BatchSpanProcessor(exporter, MOST_WAITING, EVERY_MS)
             self._closings.append(processor.shutdown)
             return given_to(processor, self.resource)
-        about = cast("Attributes", self.resource.attributes)
+        about = cast("ResourceAttributes", self.resource.attributes)
         pace = Pace(every_s(), at_once=MOST_AT_ONCE, most=MOST_WAITING)
         batches = Batches(post, about, self._complaints.complain, pace)
         self._closings.append(batches.close)

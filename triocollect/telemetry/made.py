@@ -4,12 +4,14 @@ A span is made when it has ended. Identifiers are bytes, 16 of a trace and 8 of 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 Attributes: TypeAlias = Mapping[str, str | int | float | bool]
+# What a detector of somebody else's says may be a list.
+ResourceAttributes: TypeAlias = Mapping[str, str | int | float | bool | Sequence[str | int | float | bool]]
 SpanKind: TypeAlias = Literal["internal", "client", "server"]
 
 TRACEPARENT: Final = "traceparent"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from triocollect.telemetry.made import Attributes, Sort, Span, SpanKind, Stand
+from triocollect.telemetry.made import ResourceAttributes, Sort, Span, SpanKind, Stand
 
 _KINDS: Final[Mapping[SpanKind, bytes]] = {"internal": b"\x01", "server": b"\x02", "client": b"\x03"}
 _LOCAL: Final = b"\x85\x01" + (0x100).to_bytes(4, "little")  # it is known whose the parent is: ours
@@ -36,12 +36,12 @@ _FEW: Final = tuple(_varint(number) for number in range(1 << 9))  # nearly all n
 _MOST_TEXT: Final = _SEVEN - 2  # bytes of a text whose length, and that of what is around it, are a byte each
 
 
-def request(resource: Attributes, scope: tuple[str, str], spans: Sequence[bytes]) -> bytes:
+def request(resource: ResourceAttributes, scope: tuple[str, str], spans: Sequence[bytes]) -> bytes:
     """An ExportTraceServiceRequest of encoded spans. `scope`: name and version of who made them."""
     name, version = (part.encode() for part in scope)
     of_scope = b"\x0a" + _sized(b"\x0a" + _sized(name) + b"\x12" + _sized(version))
-    attributes = b"".join([_attribute(b"\x0a", key, resource[key]) for key in resource])
-    of_resource = b"\x0a" + _sized(attributes)
+    attributes = (b"\x0a" + _sized(_key(key) + _of_resource(value)) for key, value in resource.items())
+    of_resource = b"\x0a" + _sized(b"".join(attributes))
     length = sum(map(len, spans))
     head = of_resource + b"\x12" + _size(len(of_scope) + length) + of_scope
     return b"".join((b"\x0a", _size(len(head) + length), head, *spans))
@@ -70,6 +70,12 @@ def _common(sort: Sort) -> bytes:
     attributes = [_attribute(b"\x4a", key, value) for key, value in sort.about.items()]
     named = b"\x2a" + _sized(sort.name.encode(errors="replace")) + b"\x30" + _KINDS[sort.kind]
     return named + b"".join(attributes)
+
+
+def _of_resource(value: str | float | bool | Sequence[str | float | bool]) -> bytes:  # noqa: FBT001  # as below
+    if isinstance(value, str | int | float):
+        return _value(value)
+    return _sized(b"\x2a" + _sized(b"".join(b"\x0a" + _value(one) for one in value)))
 
 
 def _attribute(tag: bytes, name: str, value: str | float | bool) -> bytes:  # noqa: FBT001  # what it can be

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from triocollect.telemetry.made import Attributes, Span, Stand
+from triocollect.telemetry.made import ResourceAttributes, Span, Stand
 from triocollect.telemetry.otlp import encoded, request
 from triocollect.telemetry.spans import Give
 from triocollect.version import VERSION
@@ -48,7 +48,9 @@ class Batches:
     `complain` hears what fails in the thread, which goes on, and at the end how many were not kept.
     """
 
-    def __init__(self, post: Post, resource: Attributes, complain: Callable[[str], None], pace: Pace) -> None:
+    def __init__(
+        self, post: Post, resource: ResourceAttributes, complain: Callable[[str], None], pace: Pace
+    ) -> None:
         self._post: Final = post
         self._resource: Final = resource
         self._complain: Final = complain
