@@ -24,6 +24,7 @@ THAW: Final = "/cuts/thaw"
 CONTINUE_CUT: Final = "x-continue-cut"
 CONTINUED_AT: Final = "x-continued-at"
 
+Milliseconds: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=MOST_COUNTED)]
 Tokens: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=MOST_COUNTED)]  # how many
 
 _KEY: Final = re.compile(r"([0-9a-f]{64}):(0|[1-9][0-9]{0,8})")
@@ -37,7 +38,7 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
 
     freeze: str
     calls: tuple[str, ...]
-    frozen_ms: int = 60_000
+    frozen_ms: Milliseconds = 60_000
 
 
 class Cut(msgspec.Struct, frozen=True, tag_field="outcome", tag="cut"):

@@ -10,6 +10,8 @@ from starlette.types import Message
 from trio.testing import wait_all_tasks_blocked
 
 from tests.servers.inference.asgi import Exchange
+from triocollect.capture.staging import Staging
+from triocollect.protocol.identity import CALL_ID
 from triocollect.servers.inference.app import InferenceSettings, build_app
 
 PATH = "/v1/responses"
@@ -201,3 +203,27 @@ async def test_what_is_no_request_is_refused_in_openais_shape_and_not_counted() 
             assert reply.status_code == 400
             assert reply.json()["error"]["type"] == "invalid_request_error"
     assert (await counts(app))["total"]["calls"] == 0
+
+
+@pytest.mark.usefixtures("autojump_clock")
+async def test_a_call_that_is_made_again_as_its_answer_was_lost_can_be_cut(tmp_path) -> None:
+    async def inline(work):
+        return work()
+
+    settings = InferenceSettings(tokens_per_s=4.0, staging=str(tmp_path / "staging"))
+    app, named = build_app(settings, inline), {CALL_ID: "c1"}
+    await Exchange(app, PATH, asking(words=4), named).run()
+    async with client(app) as caller, trio.open_nursery() as again:
+        again.start_soon(Exchange(app, PATH, asking(words=4), named).run)
+        await trio.sleep(0.5)
+        receipt = (await caller.post("/v1/cuts", json={"freeze": "f", "calls": ["c1", "c2"]})).json()
+        again.cancel_scope.cancel()
+    one, other = receipt["calls"]
+    assert (one["outcome"], one["tokens"], other["why"]) == ("cut", 2, "it is not here")
+    assert Staging(tmp_path / "staging").fetch(one["key"]).text == "a b"
+
+
+async def test_a_freeze_that_would_turn_the_time_back_is_refused(tmp_path) -> None:
+    async with client(build_app(InferenceSettings(staging=str(tmp_path)))) as caller:
+        reply = await caller.post("/v1/cuts", json={"freeze": "f", "calls": [], "frozen_ms": -1})
+    assert reply.status_code == 400

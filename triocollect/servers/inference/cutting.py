@@ -4,7 +4,7 @@ A call that a freeze names and that comes only after it stands from its first to
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Final, NamedTuple, final
@@ -79,7 +79,7 @@ class Cutter:
         self._freezes = {name: one for name, one in self._freezes.items() if one.until > now}
         self._freezes[inventory.freeze] = _Freeze(frozenset(calls), until)
         finished = frozenset(self._finished)
-        outcomes = {call: Finished(call) if call in finished else self._frozen(call, until) for call in calls}
+        outcomes = {call: self._frozen(call, until, finished) for call in calls}
         staged = [one for one in outcomes.values() if isinstance(one, StagedCut)]
         try:
             keys = await self._in_thread(partial(self._staging.stage, staged))
@@ -93,10 +93,10 @@ class Cutter:
             )
         )
 
-    def _frozen(self, call_id: str, until: float) -> StagedCut | Finished | NotCut:
-        """Make it stand; what there is of it."""
+    def _frozen(self, call_id: str, until: float, finished: Container[str]) -> StagedCut | Finished | NotCut:
+        """Make it stand; what there is of it. One whose answer was lost may be here a second time."""
         if (running := self._running.get(call_id)) is None:
-            return NotCut(call_id, "it is not here")
+            return Finished(call_id) if call_id in finished else NotCut(call_id, "it is not here")
         if running.generation.finished:
             return Finished(call_id)
         running.generation.freeze(until)
