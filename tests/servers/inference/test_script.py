@@ -35,6 +35,10 @@ def some(task: str, **fields: object) -> set[Answer | ToolCall]:
     return {decide(task, seed=seed, **fields) for seed in range(40)}
 
 
+def some_after(task: str, history: list[dict], **fields: object) -> set[Answer | ToolCall]:
+    return {decide(task, *history, seed=seed, **fields) for seed in range(40)}
+
+
 def test_a_plan_is_played_call_by_call_by_counting_the_results() -> None:
     history, calls = [], []
     while isinstance(call := decide(PLAN, *history, tools=TOOLS), ToolCall):
@@ -57,6 +61,17 @@ def test_any_tool_of_the_row_is_called_so_often_and_its_last_word_is_said() -> N
         history += turn(calls, f"a 3, {3 * calls} in all")
     assert (calls, call) == (8, Answer("a 3, 24 in all"))
     assert decide("Call catch 8 times.", tools=tools) == AT_A_LOSS
+
+
+def test_a_number_of_thousands_of_digits_is_read_too() -> None:
+    for said in ("7" * 5000, '{"rows":[[' + "7" * 5000 + "]]}"):
+        history = [item for nth in range(4) for item in turn(nth, said)]
+        assert isinstance(decide(PLAN, *history, tools=TOOLS), Answer)
+        plan = (
+            "Begin a transaction, add 5 to amber, keep the transaction, then say how many there are in all."
+        )
+        query = [{"type": "function", "name": "query"}]
+        assert all(isinstance(one, Answer) for one in some_after(plan, history + turn(4, said), tools=query))
 
 
 def test_a_value_below_zero_is_reported_as_such() -> None:

@@ -23,7 +23,7 @@ _STEP: Final = re.compile(
 )
 _COUNT: Final = "SELECT sum(amount) FROM stock"
 _MISSPELT: Final = "SELECT sum(amount) FROM stok"
-_ONE_NUMBER: Final = re.compile(r'"rows":\[\[(-?\d+)\]\]')
+_ONE_NUMBER: Final = re.compile(r'"rows":\[\[(-?\d{1,300})\]\]')
 
 
 class _Hand(msgspec.Struct, frozen=True):

@@ -34,7 +34,7 @@ _CALLS: Final = re.compile(r"\bCall (\w+) (\d{1,3}) times\b")
 _PLAN: Final = re.compile(r"\b((?:add|subtract)\b.*?)\breport the value", re.IGNORECASE | re.DOTALL)
 _CHANGE: Final = re.compile(r"(?:\b(add|subtract)\s+)?\b(\d{1,7})\b", re.IGNORECASE)
 _TOOL_OF: Final = {"add": "increment", "subtract": "decrement"}
-_INTEGER: Final = re.compile(r"-?\d+")
+_INTEGER: Final = re.compile(r"-?\d{1,300}")  # Python reads no number of thousands of digits
 
 
 def decide(conversation: Conversation) -> Move:
