@@ -155,6 +155,27 @@ async def test_a_call_goes_without_what_only_we_want_where_the_backend_refuses_i
     assert told(await backend.respond(a_call()))[1] == "completed"
 
 
+class Refusing(VLLM):
+    """Says that it will not, and breaks off where it is asked for token ids."""
+
+    def chat(self, body):
+        if "messages" not in body or body["messages"][0]["content"] != "How many?":
+            return super().chat(body)
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=self.no(body))
+
+    async def no(self, body):
+        said = {"index": 0, "delta": {"refusal": "I will not."}, "finish_reason": "stop"}
+        yield self.event(self.head([said]))
+        if body.get("return_token_ids"):
+            yield b"data: {\n\n"
+
+
+async def test_nothing_stays_of_a_first_answer_where_the_backend_is_asked_again(tmp_path):
+    answer = await a_backend(Refusing(), tmp_path).respond(a_call())
+    (message,) = json.loads(answer.body)["output"]
+    assert [part["refusal"] for part in message["content"]] == ["I will not."]
+
+
 async def test_a_responses_api_is_used_as_it_is_and_a_cut_of_it_goes_on_as_a_chat(tmp_path):
     server, call = Both(), a_call()
     backend = a_backend(server, tmp_path)

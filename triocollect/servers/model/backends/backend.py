@@ -19,6 +19,7 @@ from triocollect.errors import BusyError, DamageError, PeerError
 from triocollect.participant.standing import InThread
 from triocollect.protocol.handed_down import NOTE
 from triocollect.protocol.inference import Cut, Finished, NotCut, Receipt, StagedCut
+from triocollect.protocol.values import JsonObject
 from triocollect.servers.model.backends.answering import response_of
 from triocollect.servers.model.backends.asking import ChatRequest, chat_request
 from triocollect.servers.model.backends.continuing import cut_back
@@ -132,16 +133,22 @@ class Backend:
     async def _by_chat(self, call: Call, line: Line, asked: Mapping[str, Raw]) -> Answer:
         """Asked for token ids and usage too; without them where the backend does not take that here."""
         request = self.known.named(chat_request(asked))
-        answer = Generated(tells=bool(request.get("logprobs")))
-        more = extras_of(line.ways, request)
-        with self._reading(call, answer, request):
-            try:
-                await chat(line, line.chat, more | request, answer)
-            except PeerError as error:
-                if error.passing or answer.tokens:
-                    raise
-                await chat(line, line.chat, request, answer)
+        tells = bool(request.get("logprobs"))
+        answer = Generated(tells=tells)
+        try:
+            await self._chat(call, line, request, extras_of(line.ways, request), answer)
+        except PeerError as error:
+            if error.passing or answer.tokens:
+                raise
+            answer = Generated(tells=tells)  # nothing stays of the one that failed
+            await self._chat(call, line, request, {}, answer)
         return Answer(response_of(asked, answer, call.id))
+
+    async def _chat(
+        self, call: Call, line: Line, request: ChatRequest, more: JsonObject, answer: Generated
+    ) -> None:
+        with self._reading(call, answer, request):
+            await chat(line, line.chat, more | request, answer)
 
     def _as_chat(self, asked: Mapping[str, Raw]) -> ChatRequest | None:
         try:
