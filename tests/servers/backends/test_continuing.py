@@ -99,6 +99,27 @@ async def test_a_cut_inside_a_character_and_inside_a_stop_string_loses_nothing_o
     assert lagging > 20  # so many characters are held back
 
 
+class InOnePiece(VLLM):
+    """Does not stream what goes on after ids."""
+
+    def completions(self, body):
+        return super().completions(body | {"stream": False})
+
+
+async def test_a_rest_that_comes_in_one_piece_ends_at_the_stop_string_that_the_cut_is_inside(tmp_path):
+    server, call = InOnePiece(), a_call(stop="wo two two\na")
+    backend = a_backend(server, tmp_path)
+    whole, goes_on = told(await backend.respond(call)), 0
+    for token in range(1, whole[2]["output_tokens"]):
+        cut = await cut_at(backend, server, call, token)
+        if not isinstance(cut, NotCut):
+            answer = await backend.respond(continuing(call, cut))
+            if "stop" not in server.asked[-1][1]:
+                goes_on += 1
+                assert told(answer)[:2] == whole[:2]
+    assert goes_on
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_limit_counts_what_came_before_the_cut(tmp_path, kind):
     call = a_call(max_output_tokens=9)

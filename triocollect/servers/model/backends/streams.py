@@ -27,6 +27,8 @@ async def chat(
 ) -> None:
     """Read a stream of chunks, or a whole answer, into `answer`, to its end or until it is `over`.
 
+    `over` may end the answer before its end, so it is asked about a whole one too.
+
     Raises PeerError.
     """
     name, order = line.peer.name, msgspec.json.encode(body | {"stream": True})
@@ -38,6 +40,7 @@ async def chat(
                 await _read(name, reply, answer, over)
             else:
                 answer.add(piece_of(await reply.aread()))
+                over()
         except (httpx.HTTPError, TransportError) as error:
             if answer.finish is None:
                 raise await lost(name, error) from error
