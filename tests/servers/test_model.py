@@ -75,6 +75,16 @@ async def test_a_policy_call_is_streamed_from_the_worker_and_delivered_whole(pat
     assert request.headers.get("x-capture-key") == ("3-1-a2" if "ng-rollout" in path else None)
 
 
+async def test_a_connection_that_is_lost_behind_the_answer_costs_no_answer():
+    async def torn():
+        yield STREAM
+        raise httpx.ReadError("connection reset")
+
+    headers = {"content-type": "text/event-stream"}
+    app = an_app(lambda _request: httpx.Response(200, content=torn(), headers=headers))
+    assert (await post(app, "/v1/responses", {})).json() == RESPONSE
+
+
 async def test_a_worker_that_does_not_stream_is_understood():
     reply = await post(an_app(lambda _request: httpx.Response(200, json=RESPONSE)), "/v1/responses", {})
     assert reply.json() == RESPONSE

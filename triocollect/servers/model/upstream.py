@@ -49,12 +49,19 @@ def _answer(answer: httpx.Response, body: bytes) -> Answer:
 
 
 async def _last_response(name: str, answer: httpx.Response, hear: Callable[[StreamEvent], None]) -> bytes:
-    """Reads on to the stream's end when the answer is known: only then can the connection be used again."""
+    """Reads on to the stream's end when the answer is known: only then can the connection be used again.
+
+    A connection that is lost there costs no answer.
+    """
     stream = EventStream()
     ending: bytes | PeerError | None = None
-    async for data in answer.aiter_bytes():
+    try:
+        async for data in answer.aiter_bytes():
+            if ending is None:
+                ending = _ending(name, stream.feed(data), hear)
+    except (httpx.HTTPError, TransportError):
         if ending is None:
-            ending = _ending(name, stream.feed(data), hear)
+            raise
     if ending is None:
         raise PeerError(f"{name} ended its stream before the response was complete", passing=True)
     if isinstance(ending, PeerError):
