@@ -82,7 +82,7 @@ def test_pictures_stay_parts():
         ({"store": True, "truncation": "auto", "user": "u", "include": []}, {}),
         ({"temperature": None, "tools": None, "text": None, "metadata": None, "reasoning": None}, {}),
         ({"tools": [], "tool_choice": "auto", "parallel_tool_calls": True}, {}),
-        ({"text": {"format": {"type": "text"}, "verbosity": "low"}}, {}),
+        ({"text": {"format": {"type": "text"}, "verbosity": "low"}}, {"verbosity": "low"}),
         ({"text": {"format": {"type": "json_object"}}}, {"response_format": {"type": "json_object"}}),
         (
             {"text": {"format": {"type": "json_schema", "name": "n", "schema": {}}}},

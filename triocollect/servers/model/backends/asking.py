@@ -1,9 +1,9 @@
 """A request of the Responses API as one of chat completions. Pure.
 
 What chat completions have no words for is an error that names it, never left out in silence; what only asks a
-server to keep or to report something is left out. Fields that neither interface knows (`stop`, `seed`,
-`top_k`, `guided_json`) go on as they are, those of `metadata.extra_body` and `metadata.chat_template_kwargs`
-(JSON, or a string that holds it) above all others, as in Gym 0.7.0.
+server to keep or to report something, or lets it shorten what it reads, is left out. Fields that neither
+interface knows (`stop`, `seed`, `top_k`, `guided_json`) go on as they are, those of `metadata.extra_body` and
+`metadata.chat_template_kwargs` (JSON, or a string that holds it) above all others, as in Gym 0.7.0.
 """
 
 from collections.abc import Iterable, Mapping
@@ -58,6 +58,8 @@ def _limits(params: JsonObject) -> JsonObject:
         said["max_tokens"] = params["max_output_tokens"]
     if (effort := _field(params.get("reasoning"), "effort")) is not None:
         said["reasoning_effort"] = effort
+    if (verbosity := _field(params.get("text"), "verbosity")) is not None:
+        said["verbosity"] = verbosity
     include, top = params.get("include"), params.get("top_logprobs")
     if top is not None or (isinstance(include, list) and _LOGPROBS in include):
         said["logprobs"] = True
