@@ -7,8 +7,10 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.resources import Resource
 
+from triocollect.protocol.ids import EpisodeId
 from triocollect.telemetry.made import Sort, Span, Stand, stand_of
 from triocollect.telemetry.otlp import encoded, request
+from triocollect.telemetry.row import Row
 from triocollect.telemetry.sending import SCOPE, readable
 from triocollect.version import VERSION
 
@@ -87,3 +89,27 @@ def test_a_caller_is_understood_as_it_is_written_down_and_rubbish_is_nobody():
     ):
         assert stand_of({"traceparent": wrong}) is None
     assert stand_of({"traceparent": said, "tracestate": "v" * 513}).state == ""
+
+
+episodes = st.builds(EpisodeId, st.text(max_size=300), st.integers(0, 10**9))  # surrogates, too
+rows = st.builds(
+    Row,
+    trace=st.binary(min_size=16, max_size=16),
+    sampled=st.booleans(),
+    first=st.integers(0, 10**9),
+    began=nanoseconds,
+    episode=episodes,
+    attempt_began=nanoseconds,
+    continues=st.none() | episodes,
+    retried=st.none() | st.tuples(texts, nanoseconds),
+    ended=nanoseconds,
+    outcome=st.sampled_from(["succeeded", "failed", "left", "cut"]),
+    fault=st.none() | texts,
+    links=st.lists(stands, max_size=1).map(tuple),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(rows)
+def test_a_row_is_in_the_bytes_of_its_spans_whatever_became_of_it(row):
+    assert row.encoded() == list(map(encoded, row))

@@ -1,15 +1,8 @@
-"""The rows of a run, from its events: which are in flight, how the others ended, the spans of each.
-
-Spans are made of names (`ids`) and of when things began and ended, and not before somebody reads them: many
-at once, in a thread of its own: between one row and the next the same steps would meet cold caches.
-"""
+"""The rows of a run, from its events: which are in flight, how the others ended, the spans of each."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from typing import Final
-
-import msgspec
 
 from triocollect.events import (
     Event,
@@ -23,63 +16,13 @@ from triocollect.events import (
 )
 from triocollect.protocol.ids import EpisodeId, RowKey
 from triocollect.telemetry import ids
-from triocollect.telemetry.made import TRACEPARENT, Sort, Span, Stand, traceparent
+from triocollect.telemetry.made import TRACEPARENT, Stand, traceparent
+from triocollect.telemetry.row import Row
 from triocollect.telemetry.spans import Give, Now, Wanted
 
 HEARD: Final = (RowSent, RowSucceeded, RowFailed, RowRetried, RowLeft, RunStarted, Restored)
 ENDS: Final = ("succeeded", "failed", "left")
 _TRACEPARENT: Final = TRACEPARENT.encode()
-_MOST_SORTS: Final = 256  # nearly all attempts are the first one of their row, and succeed
-
-
-@lru_cache(_MOST_SORTS)
-def _rows(outcome: str) -> Sort:
-    return Sort("row", "internal", {"triocollect.outcome": outcome})
-
-
-@lru_cache(_MOST_SORTS)
-def _attempts(attempt: int, outcome: str) -> Sort:
-    return Sort("attempt", "client", {"triocollect.attempt": attempt, "triocollect.outcome": outcome})
-
-
-class _Row(msgspec.Struct, gc=False):  # in no cycle; thousands wait, and the collector would look at each
-    """A row of this run; when it has had its last word, its spans. Times in nanoseconds since 1970."""
-
-    trace: bytes
-    sampled: bool
-    first: int  # the attempt by which the row's own span is known
-    began: int
-    episode: EpisodeId  # of the attempt in flight, or of the last one
-    attempt_began: int
-    continues: EpisodeId | None
-    retried: tuple[str, int] | None = None  # no reply came, why and when: it may be sent again
-    ended: int = 0
-    outcome: str = ""
-    fault: str | None = None
-    links: tuple[Stand, ...] = ()
-
-    def __iter__(self) -> Iterator[Span]:
-        """Of the last attempt and of the row."""
-        above = self.at
-        yield self.attempt_span(above, self.ended, self.outcome, self.fault)
-        about = {"triocollect.rollout_id": self.episode.rollout_id}
-        yield Span(_rows(self.outcome), above, None, self.began, self.ended, about, self.links, self.fault)
-
-    def attempt_span(self, above: Stand, ended: int, outcome: str, fault: str | None) -> Span:
-        """Of the last attempt: it ended when it was known that no reply comes, if it was."""
-        if self.retried is not None:
-            fault, ended = self.retried
-            outcome = "retried"
-        sort, at = _attempts(self.episode.attempt, outcome), self.attempt(self.episode)
-        links = () if self.continues is None else (self.attempt(self.continues),)
-        return Span(sort, at, above, self.attempt_began, ended, {}, links, fault)
-
-    def attempt(self, episode: EpisodeId) -> Stand:
-        return Stand(self.trace, ids.attempt_span(self.trace, episode.attempt), self.sampled)
-
-    @property
-    def at(self) -> Stand:
-        return Stand(self.trace, ids.row_span(self.trace, self.first), self.sampled)
 
 
 class Rows:
@@ -103,7 +46,7 @@ class Rows:
         self._run = ""
         self.sent = self.retried = 0
         self.ended: Final = dict.fromkeys(ENDS, 0)
-        self._rows: Final[dict[RowKey, _Row]] = {}
+        self._rows: Final[dict[RowKey, Row]] = {}
         self._continues: Final[dict[EpisodeId, EpisodeId]] = {}
 
     @property
@@ -152,7 +95,7 @@ class Rows:
         if (row := self._rows.get(key)) is None:
             trace = ids.rollout_trace(self._run, episode.rollout_id)
             wanted = self._wanted(trace)
-            self._rows[key] = _Row(trace, wanted, episode.attempt, now, episode, now, continues)
+            self._rows[key] = Row(trace, wanted, episode.attempt, now, episode, now, continues)
         elif row.retried is not None and episode == row.episode:
             row.retried = None  # nothing ran of it: it is the same attempt still
         else:

@@ -13,6 +13,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 
 from triocollect.telemetry.made import ResourceAttributes, Span, Stand
 from triocollect.telemetry.otlp import encoded, request
+from triocollect.telemetry.row import Row
 from triocollect.telemetry.spans import Give
 from triocollect.version import VERSION
 
@@ -98,7 +99,8 @@ class Batches:
         """What waits now; what comes meanwhile is for the next time, or requests would be many and small."""
         for _ in range(len(self._waiting)):
             try:
-                some = [encoded(span) for span in self._waiting.popleft()]
+                spans = self._waiting.popleft()
+                some = spans.encoded() if isinstance(spans, Row) else list(map(encoded, spans))
             except Exception as error:  # noqa: BLE001  # as above
                 self._complain(f"a span cannot be written down: {type(error).__name__}: {error}")
             else:
