@@ -16,7 +16,7 @@ from triocollect.servers.model.backends.line import Line
 from triocollect.servers.model.backends.ways import Findings, decide
 from triocollect.servers.model.calls import Call, Calls, new_id
 from triocollect.servers.model.events import EventStream
-from triocollect.servers.peers import Peer, network
+from triocollect.servers.peers import LINGER_S, Peer, network
 from triocollect.servers.workers.keeping import Crewed
 
 RESPONSE = {"id": "r", "output": [], "note": "line\u2028separators\u0085stay"}
@@ -83,6 +83,19 @@ async def test_a_connection_that_is_lost_behind_the_answer_costs_no_answer():
     headers = {"content-type": "text/event-stream"}
     app = an_app(lambda _request: httpx.Response(200, content=torn(), headers=headers))
     assert (await post(app, "/v1/responses", {})).json() == RESPONSE
+
+
+@pytest.mark.usefixtures("autojump_clock")
+async def test_a_stream_that_stays_open_behind_the_answer_is_left_after_a_while():
+    async def endless():
+        yield STREAM
+        await trio.sleep_forever()
+
+    headers = {"content-type": "text/event-stream"}
+    app = an_app(lambda _request: httpx.Response(200, content=endless(), headers=headers))
+    with trio.fail_after(60):
+        assert (await post(app, "/v1/responses", {})).json() == RESPONSE
+    assert trio.current_time() == LINGER_S
 
 
 async def test_a_worker_that_does_not_stream_is_understood():

@@ -29,6 +29,7 @@ PASSING_STATUSES: Final = frozenset({408, 425, 429})  # and every 5xx: worth ano
 # and their owner shall hear that first: else rows fail one by one that only have to run again.
 HOLD_S: Final = 1.0
 RETRY_EVERY_S: Final = 0.05
+LINGER_S: Final = 5.0  # for the end of a stream that has said all: with it the connection can be used again
 MAX_TOLD: Final = 500  # characters of a peer's own words in our message
 
 

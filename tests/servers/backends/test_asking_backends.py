@@ -13,6 +13,7 @@ from tests.servers.backends.test_continuing import a_backend, a_call, continuing
 from triocollect.errors import PeerError
 from triocollect.protocol.inference import Cut, NotCut
 from triocollect.servers.model.backends.probe import STEP_S
+from triocollect.servers.peers import LINGER_S
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 
@@ -174,6 +175,24 @@ async def test_nothing_stays_of_a_first_answer_where_the_backend_is_asked_again(
     answer = await a_backend(Refusing(), tmp_path).respond(a_call())
     (message,) = json.loads(answer.body)["output"]
     assert [part["refusal"] for part in message["content"]] == ["I will not."]
+
+
+class Lingering(SGLang):
+    """Does not hang up when it has said all."""
+
+    async def stream(self, *asked):
+        async for data in super().stream(*asked):
+            yield data
+        if asked[0]["messages"][0]["content"] == "How many?":
+            await trio.sleep_forever()
+
+
+async def test_a_stream_that_stays_open_behind_the_answer_is_left_after_a_while(tmp_path):
+    with trio.fail_after(60):
+        answer = await a_backend(Lingering(), tmp_path).respond(a_call())
+    assert told(answer)[1] == "completed"
+    assert told(answer)[2]["output_tokens"] > 9
+    assert trio.current_time() == LINGER_S
 
 
 async def test_a_responses_api_is_used_as_it_is_and_a_cut_of_it_goes_on_as_a_chat(tmp_path):

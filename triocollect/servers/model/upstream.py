@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import httpx
+import trio
 
 from triocollect.errors import PeerError, TransportError
 from triocollect.protocol.inference import CONTINUED_AT
 from triocollect.protocol.values import NOT_JSON
 from triocollect.servers.model.calls import Answer, Call
 from triocollect.servers.model.events import ENDINGS, FAULTS, NOTHING, EventStream, StreamEvent
-from triocollect.servers.peers import Peer, answered_badly, lost, reply_of, told
+from triocollect.servers.peers import LINGER_S, Peer, answered_badly, lost, reply_of, told
 
 PATH: Final = "/responses"
 MOST_DIGITS: Final = 9  # of a count of tokens
@@ -49,16 +50,17 @@ def _answer(answer: httpx.Response, body: bytes) -> Answer:
 
 
 async def _last_response(name: str, answer: httpx.Response, hear: Callable[[StreamEvent], None]) -> bytes:
-    """Reads on to the stream's end when the answer is known: only then can the connection be used again.
+    """Reads on for a while when the answer is known: at the stream's end the connection can be used again.
 
-    A connection that is lost there costs no answer.
+    A connection that is lost there, or stays open, costs no answer.
     """
     stream = EventStream()
     ending: bytes | PeerError | None = None
     try:
-        async for data in answer.aiter_bytes():
-            if ending is None:
-                ending = _ending(name, stream.feed(data), hear)
+        with trio.CancelScope() as linger:
+            async for data in answer.aiter_bytes():
+                if ending is None and (ending := _ending(name, stream.feed(data), hear)) is not None:
+                    linger.deadline = trio.current_time() + LINGER_S
     except (httpx.HTTPError, TransportError):
         if ending is None:
             raise

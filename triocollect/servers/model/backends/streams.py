@@ -1,5 +1,6 @@
 """The answer to one request at a backend, as it comes."""
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -13,7 +14,7 @@ from triocollect.servers.model.backends.chunks import Piece, ToolPiece, piece_of
 from triocollect.servers.model.backends.generated import Generated
 from triocollect.servers.model.backends.line import Line
 from triocollect.servers.model.events import FAULTS, EventStream, StreamEvent
-from triocollect.servers.peers import answered_badly, lost, reply_of, told
+from triocollect.servers.peers import LINGER_S, answered_badly, lost, reply_of, told
 
 _TEXT: Final = "response.output_text.delta"
 _REFUSAL: Final = "response.refusal.delta"
@@ -51,6 +52,8 @@ async def chat(
 async def _read(name: str, reply: httpx.Response, answer: Generated, over: Callable[[], bool]) -> None:
     """Reads on after the answer is known: its usage follows, and the connection can be used again.
 
+    Not for long after the stream has said that it is over: some stay open.
+
     What is enough is cancelled where it waits, as httpx's generators cannot be left half read.
     """
     events, fault = EventStream(), None
@@ -59,6 +62,8 @@ async def _read(name: str, reply: httpx.Response, answer: Generated, over: Calla
             try:
                 if not enough.cancel_called and _heard(name, events.feed(data), answer, over):
                     enough.cancel()
+                elif events.done and enough.deadline == math.inf:
+                    enough.deadline = trio.current_time() + LINGER_S
             except PeerError as error:
                 fault = error
                 enough.cancel()
