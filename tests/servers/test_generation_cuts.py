@@ -241,6 +241,19 @@ async def test_a_worker_that_cuts_badly_delays_little_and_fails_nothing(tmp_path
     assert reply.content == replies[0].content == await uninterrupted(tmp_path / "whole")
 
 
+async def test_a_folder_that_nothing_can_be_staged_in_costs_no_call_and_is_said_once(tmp_path, caplog):
+    async with generating(tmp_path) as (old, replies, _):
+        staged(tmp_path).folder.write_text("no folder")
+        for _checkpoint in range(2):
+            counts, _ = await old.committed()
+            assert (counts["cut"], counts["not_cut"]) == (0, 1)
+            await old.opened()
+        await trio.sleep(3)
+        assert [reply.status_code for reply in replies] == [200]
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert said.startswith("note: calls under way are not kept, and will be generated again: cannot create ")
+
+
 async def test_only_the_commit_waits_for_what_is_staged(tmp_path):
     async with generating(tmp_path) as (old, _, _):
         old.worker(CUTS, never)

@@ -3,6 +3,7 @@
 A call that a freeze names and that comes only after it stands from its first token on: it was on its way.
 """
 
+import logging
 from collections import deque
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
@@ -14,8 +15,11 @@ import trio
 from triocollect.capture.staging import Staging
 from triocollect.errors import DamageError, StorageError
 from triocollect.participant.standing import InThread
+from triocollect.protocol.handed_down import NOTE
 from triocollect.protocol.inference import Cut, Finished, Inventory, NotCut, Outcome, Receipt, StagedCut
 from triocollect.servers.inference.generation import Generation
+
+_log: Final = logging.getLogger("triocollect.servers")
 
 POLICY: Final = "scripted-1"  # the script; another one would say other words
 
@@ -48,6 +52,7 @@ class Cutter:
         self._finished: Final[deque[str]] = deque(maxlen=_FINISHED_KEPT)  # their answers may be on the wire
         self._freezes: dict[str, _Freeze] = {}
         self._thawed: Final[deque[str]] = deque(maxlen=_THAWED_KEPT)  # whose freeze may come yet
+        self._told = ""  # the last thing that went wrong
 
     @contextmanager
     def knowing(self, call_id: str | None, running: Running) -> Iterator[None]:
@@ -84,7 +89,9 @@ class Cutter:
         try:
             keys = await self._in_thread(partial(self._staging.stage, staged))
         except StorageError as error:
+            self._tell(str(error))
             return _none(calls, str(error))
+        self._told = ""
         named = {cut.call_id: key for cut, key in zip(staged, keys, strict=True)}
         return Receipt(
             calls=tuple(
@@ -92,6 +99,12 @@ class Cutter:
                 for call, one in outcomes.items()
             )
         )
+
+    def _tell(self, why: str) -> None:
+        """Whoever asked has a reason for each call, and most of those are as they should be: this is not."""
+        if why != self._told:
+            _log.warning(NOTE + "calls under way are not kept, and will be generated again: %s", why)
+        self._told = why
 
     def _frozen(self, call_id: str, until: float, finished: Container[str]) -> StagedCut | Finished | NotCut:
         """Make it stand; what there is of it. One whose answer was lost may be here a second time."""
