@@ -13,7 +13,7 @@ from triocollect.telemetry.sending import Batches, Pace
 class Store:
     """Takes what is posted, when it is let."""
 
-    success = True
+    status_code = 200
 
     def __init__(self):
         self.names, self.requests = [], 0

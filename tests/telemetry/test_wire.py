@@ -224,7 +224,9 @@ def scraped(port):
         return ""
 
 
-@pytest.mark.parametrize("flags", [("--status", "500"), ("--status", "503"), ("--after", "600")])
+@pytest.mark.parametrize(
+    "flags", [("--status", "500"), ("--status", "503"), ("--status", "308"), ("--after", "600")]
+)
 def test_a_store_that_answers_badly_or_not_at_all_fails_nothing_and_is_told_of_once(tmp_path, flags):
     with receiver(tmp_path, *flags) as (endpoint, _):
         code, words = Run(tmp_path, endpoint, "--progress", "none").ended()

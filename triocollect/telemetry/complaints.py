@@ -60,6 +60,15 @@ def not_taken(within_s: float) -> str:
     return f"not all is taken at {stores} within {within_s:g} s at the end; the rest is lost. Does it answer?"
 
 
+def sent_elsewhere(status: int) -> str:
+    """Of spans that are answered with a redirect: nobody follows it, and the SDK takes it for a success."""
+    variable, where = _store("TRACES")
+    return (
+        f"{where} answers with {status}, to send it elsewhere, which is not done: it is lost. Does "
+        f"{variable} name the store itself, with https where it wants that?"
+    )
+
+
 def _of_a_store(logger: str, said: str) -> str | None:
     """What an exporter complains of, in words of ours where it is that it reached nobody."""
     reason = _UNREACHED.search(said) if logger.startswith(_EXPORTERS) else None

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, cast
 
 from attrs import evolve
@@ -24,11 +25,11 @@ from opentelemetry.sdk.trace.sampling import Decision, Sampler
 from triocollect.config.settings import TelemetryConfig
 from triocollect.errors import UsageError
 from triocollect.telemetry import counting, rows
-from triocollect.telemetry.complaints import Complaints, not_taken
+from triocollect.telemetry.complaints import Complaints, not_taken, sent_elsewhere
 from triocollect.telemetry.made import ResourceAttributes
 from triocollect.telemetry.metrics import Metering
 from triocollect.telemetry.recorder import Recorder
-from triocollect.telemetry.sending import Batches, Pace, Post, given_to
+from triocollect.telemetry.sending import Batches, Pace, Post, Posted, given_to
 from triocollect.telemetry.spans import Give, Tracing, Wanted
 from triocollect.version import VERSION
 
@@ -38,6 +39,7 @@ MOST_AT_ONCE: Final = 1 << 12  # spans in one request, of some 600 kB
 EVERY_MS: Final = 1000.0  # spans are sent so often, unless OTEL_BSP_SCHEDULE_DELAY says otherwise
 AFTER_A_COMPLAINT_S: Final = 0.3  # who does not answer gets no more than this at the end
 LOOK_S: Final = 0.01
+_REDIRECT: Final = 3  # the first digit of their codes
 
 
 def require_protocol() -> None:
@@ -89,9 +91,15 @@ class Exporting:
             return given_to(processor, self.resource)
         about = cast("ResourceAttributes", self.resource.attributes)
         pace = Pace(every_s(), at_once=MOST_AT_ONCE, most=MOST_WAITING)
-        batches = Batches(post, about, self._complaints.complain, pace)
+        batches = Batches(partial(self._posted, post), about, self._complaints.complain, pace)
         self._closings.append(batches.close)
         return batches.give
+
+    def _posted(self, post: Post, data: bytes) -> Posted:
+        posted = post(data)
+        if (status := posted.status_code) is not None and status // 100 == _REDIRECT:
+            self._complaints.complain(sent_elsewhere(status))
+        return posted
 
     def scraped(self, address: str) -> MetricReader:
         """Serves metrics at HOST:PORT. Raises UsageError where it cannot listen there."""

@@ -26,8 +26,8 @@ class Posted(Protocol):
     """What came of a request."""
 
     @property
-    def success(self) -> bool:
-        """Whether the store took it."""
+    def status_code(self) -> int | None:
+        """The store's, if it answered."""
         ...
 
 
