@@ -27,6 +27,11 @@ class Gone(Response):
         return
 
 
+async def gone(_request: Request, _error: Exception) -> Response:
+    """What comes of a client that has hung up in the middle of its request."""
+    return Gone()
+
+
 def json_reply(body: object, status: int = 200) -> Response:
     """Any value that msgspec encodes, as JSON."""
     return Response(msgspec.json.encode(body), status, media_type="application/json")

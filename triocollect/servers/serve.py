@@ -13,6 +13,7 @@ from hypercorn.config import Config
 from hypercorn.trio import serve
 from hypercorn.typing import ASGIFramework
 from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect
 
 from triocollect.errors import UsageError
 from triocollect.participant.asgi import App
@@ -20,7 +21,7 @@ from triocollect.participant.attendance import Attendance
 from triocollect.protocol.handed_down import BACKLOG, TOLD_AFTER_S, waited, waiting
 from triocollect.servers import KINDS
 from triocollect.servers.observed import flush_s, observe
-from triocollect.servers.replies import HEALTH
+from triocollect.servers.replies import HEALTH, gone
 
 Ending: TypeAlias = Callable[[], Awaitable[None]]  # returns when the server is to end
 
@@ -43,6 +44,7 @@ def make_app(kind: str, settings: bytes) -> Starlette:
         raise UsageError(f"settings of the {kind} server: {error}") from error
     app: Starlette = module.build_app(decoded)
     app.router.routes.extend(HEALTH)
+    app.add_exception_handler(ClientDisconnect, gone)
     observe(app)
     return app
 
