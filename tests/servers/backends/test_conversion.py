@@ -10,6 +10,8 @@ from triocollect.servers.model.backends.answering import response_of
 from triocollect.servers.model.backends.asking import chat_request
 from triocollect.servers.model.backends.chunks import Piece, piece_of
 from triocollect.servers.model.backends.generated import Generated, Prefix
+from triocollect.servers.model.backends.streams import heard
+from triocollect.servers.model.events import NOTHING, StreamEvent
 
 LOOK = {
     "type": "function",
@@ -132,6 +134,7 @@ def test_each_setting_has_its_word(params, said):
         ({"input": [{"type": "item_reference", "id": "x"}]}, "input item of the type 'item_reference'"),
         ({"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "f"}]}]}, "'input_file'"),
         ({"input": [3]}, "input item 3"),
+        ({"input": [{"content": "hi"}]}, "message without a role"),
         ({"text": {"format": {"type": "grammar"}}}, "text format 'grammar'"),
         ({"metadata": {"extra_body": "{"}}, "metadata.extra_body is not JSON"),
         ({"metadata": {"extra_body": "[]"}}, "metadata.extra_body is no JSON object"),
@@ -324,3 +327,9 @@ def test_the_end_of_an_answer_is_read_without_its_beginning():
         answer.add(Piece(text=text))
     whole = "one two three four"
     assert [answer.text_after(chars) for chars in range(20)] == [whole[chars:] for chars in range(20)]
+
+
+@pytest.mark.parametrize("kind", ["output_text", "reasoning_text", "refusal"])
+def test_an_event_that_adds_nothing_fails_no_call(kind):
+    event = StreamEvent(f"response.{kind}.delta", NOTHING, b'{"delta":null}')
+    assert heard(event) == Piece()

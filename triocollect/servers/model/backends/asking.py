@@ -154,7 +154,9 @@ def _messages(instructions: Json, given: Json) -> Iterable[JsonObject]:
 def _message(item: JsonObject) -> JsonObject:
     match item.get("type") or "message":
         case "message":
-            role = str(item.get("role"))
+            role = item.get("role")
+            if not isinstance(role, str):
+                raise unspeakable("message without a role")
             return {"role": "system" if role in _SYSTEM else role, "content": _content(item.get("content"))}
         case "function_call":
             function: JsonObject = {"name": item.get("name"), "arguments": item.get("arguments") or "{}"}

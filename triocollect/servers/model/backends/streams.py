@@ -88,7 +88,7 @@ def _heard(name: str, events: Iterator[StreamEvent], answer: Generated, over: Ca
 
 
 class _Event(msgspec.Struct, frozen=True):
-    delta: str = ""
+    delta: str | None = None
     item: "_Item | None" = None
 
 
@@ -99,11 +99,11 @@ class _Item(msgspec.Struct, frozen=True):
 def heard(event: StreamEvent) -> Piece:
     """What an event of the Responses API adds to an answer. Raises msgspec.MsgspecError."""
     if event.type == _TEXT:
-        return Piece(text=_decode(event.data).delta)
+        return Piece(text=_decode(event.data).delta or "")
     if event.type in _REASONING:
-        return Piece(reasoning=_decode(event.data).delta)
+        return Piece(reasoning=_decode(event.data).delta or "")
     if event.type == _REFUSAL:
-        return Piece(refusal=_decode(event.data).delta)
+        return Piece(refusal=_decode(event.data).delta or "")
     if event.type.endswith(_CALL):
         return Piece(tools=(ToolPiece(),))
     if event.type == _ITEM:
