@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +41,25 @@ def test_no_server_outlives_its_run(tmp_path, end):
         if signum == signal.SIGINT:
             assert b"run the same command again to continue" in words
     finally:
+        run.kill()
+        run.wait()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL])
+def test_no_worker_outlives_its_run_also_one_that_a_signal_has_stopped(tmp_path, signum):
+    run = embedded_run(tmp_path, "--workers", "2")
+    servers: list[int] = []
+    try:
+        assert until(lambda: lines_in(tmp_path / "out.jsonl") > 3)
+        servers = alive(descendants(run.pid))
+        stopped = next(pid for pid in servers if b"--worker\0" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        os.kill(stopped, signal.SIGSTOP)
+        run.send_signal(signum)
+        run.wait(30)
+        assert until(lambda: not alive(servers), 15), "a worker outlived its run"
+    finally:
+        for pid in alive(servers):
+            os.kill(pid, signal.SIGKILL)
         run.kill()
         run.wait()
 

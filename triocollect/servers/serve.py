@@ -87,16 +87,16 @@ def attendance_of(app: Starlette) -> Attendance | None:
     return attendance
 
 
-async def owner_gone(until_free: Ending) -> None:
+async def owner_gone(until_free: Ending, last_resort_s: float = LAST_RESORT_S) -> None:
     """Wait for the end of standard input, a pipe that only the owner of this process holds.
 
-    A line on it asks the process to end by itself, once `until_free` returns. After its end an alarm stands
-    behind this: nothing that still runs here is of use to anybody.
+    A line on it asks the process to end by itself, once `until_free` returns. `last_resort_s` after its end
+    an alarm stands behind this: nothing that still runs here is of use to anybody.
     """
     async with trio.open_nursery() as nursery, trio.lowlevel.FdStream(os.dup(STDIN)) as lifeline:
         while await lifeline.receive_some():
             nursery.start_soon(_then_leave, until_free, nursery.cancel_scope)
-        signal.setitimer(signal.ITIMER_REAL, LAST_RESORT_S + flush_s())
+        signal.setitimer(signal.ITIMER_REAL, last_resort_s + flush_s())
         nursery.cancel_scope.cancel()
 
 

@@ -20,7 +20,6 @@ from triocollect.participant.attendance import Attendance
 from triocollect.participant.hooks import R
 from triocollect.participant.workers import Coordinator
 from triocollect.protocol.handed_down import (
-    END_GRACE_S,
     IGNORING_SIGNALS,
     KILL_GRACE_S,
     MODULE,
@@ -35,6 +34,10 @@ from triocollect.servers.workers.places import COORDINATOR, Place, listen_in, pr
 
 MOST_LOSSES: Final = 5  # of one worker within LOSSES_WITHIN_S: then it cannot be kept going
 LOSSES_WITHIN_S: Final = 60.0
+WORKER_GRACE_S: Final = 0.25  # from the end of its link to the kill: it has an alarm of its own before that
+LAST_RESORT_S: Final = (
+    0.4  # as serve.py has it, of a coordinator: workers that are stopped are killed by then
+)
 
 
 @frozen
@@ -221,10 +224,10 @@ async def _write(worker: trio.Process, lines: bytes) -> None:
 
 
 async def _end(worker: trio.Process) -> None:
-    """Kill a worker that stays when its link has ended."""
+    """Kill a worker that stays when its link has ended, as one does that a signal has stopped."""
     assert worker.stdin is not None
     with trio.CancelScope(shield=True):  # bounded twice below
-        with trio.move_on_after(END_GRACE_S + flush_s()):
+        with trio.move_on_after(WORKER_GRACE_S + flush_s()):
             await worker.wait()
         if worker.returncode is None:
             worker.kill()

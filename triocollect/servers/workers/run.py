@@ -10,7 +10,7 @@ from triocollect.errors import UsageError
 from triocollect.participant import Hooks
 from triocollect.protocol.manifests import Record
 from triocollect.servers.serve import make_app, nobody_needs, owner_gone, told_to_end
-from triocollect.servers.workers.keeping import Crewed, Keeper
+from triocollect.servers.workers.keeping import LAST_RESORT_S, Crewed, Keeper
 from triocollect.servers.workers.places import Place
 from triocollect.servers.workers.worker import run_worker
 
@@ -18,7 +18,8 @@ from triocollect.servers.workers.worker import run_worker
 def run_crew_child(crewed: Crewed, tell: Callable[[str], None]) -> None:
     """Keep the workers of a server for as long as the owner of this process lives."""
     keeper = _keeper(crewed, tell)
-    trio.run(keeper.serve, partial(owner_gone, partial(nobody_needs, keeper.attendance)), 0.0)
+    until_free = partial(nobody_needs, keeper.attendance)
+    trio.run(keeper.serve, partial(owner_gone, until_free, LAST_RESORT_S), 0.0)
 
 
 def run_crew_alone(crewed: Crewed, grace_s: float, tell: Callable[[str], None]) -> None:
