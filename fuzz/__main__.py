@@ -14,7 +14,7 @@ from pathlib import Path
 from fuzz import report
 from fuzz.commands import COMMANDS, Options, function_of
 from fuzz.everything import INTERRUPTED, MINUTES, Everything, described
-from fuzz.heard import TERMINATED, hear, take_term_as_ctrl_c, terminated
+from fuzz.heard import ended_by, hear, take_others_as_ctrl_c
 from fuzz.pinned import pin
 from fuzz.tally import FOLDER, Account, Tally, keep
 
@@ -160,11 +160,11 @@ def _kept(account: Account) -> int:
 
 if __name__ == "__main__":
     pin()
+    take_others_as_ctrl_c()
     hear()  # or the runs that it starts would not
-    take_term_as_ctrl_c()
     try:
         code = main()
     except KeyboardInterrupt:  # before it began, or a second one
         print("interrupted")
         code = INTERRUPTED
-    sys.exit(TERMINATED if code == INTERRUPTED and terminated() else code)
+    sys.exit(ended_by() or code if code == INTERRUPTED else code)

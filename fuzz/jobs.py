@@ -12,12 +12,13 @@ from typing import TypeAlias
 from attrs import evolve
 
 from fuzz.commands import Options, again
-from fuzz.heard import take_term_as_ctrl_c
+from fuzz.heard import take_others_as_ctrl_c
 from fuzz.tally import Account, Tally
 
 Work: TypeAlias = Callable[[Options, Tally], None]
 _Counted: TypeAlias = tuple[Account, BaseException | None]  # and what ended it
 _APART = 7919  # between the seeds of two processes
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TIDYING_S = 5.0  # in which who heard a Ctrl-C has ended
 
 
@@ -36,8 +37,8 @@ def share(work: Work, options: Options, tally: Tally) -> None:
     with contextlib.ExitStack() as pools:  # one each: a process that dies takes no other with it
         doing, broke = [], []
         for one in shares:
-            pool = pools.enter_context(ProcessPoolExecutor(1, multiprocessing.get_context("spawn")))
-            with _deaf():  # it is born so, and hears a Ctrl-C or a TERM only while it works
+            with _deaf():  # it is born so, and hears nothing of the kind but while it works
+                pool = pools.enter_context(ProcessPoolExecutor(1, multiprocessing.get_context("spawn")))
                 doing.append((one, pool.submit(_counted, work, tally.command, one)))
         interrupted = _heard_while_waiting([done for _, done in doing])
         for one, done in doing:
@@ -70,7 +71,7 @@ def _heard_while_waiting(doing: Sequence[Future[_Counted]]) -> bool:
 
 @contextlib.contextmanager
 def _deaf() -> Iterator[None]:
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in _ENDS}
     try:
         yield
     finally:
@@ -81,7 +82,7 @@ def _deaf() -> Iterator[None]:
 def _counted(work: Work, command: str, options: Options) -> _Counted:
     tally, broke = Tally(command, options.seed), None
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    take_term_as_ctrl_c()
+    take_others_as_ctrl_c()
     try:
         _interrupted(work, options, tally)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # it goes to who waits, with what was counted

@@ -10,7 +10,7 @@ from fuzz import jobs
 from fuzz.__main__ import main, parser
 from fuzz.commands import COMMANDS, Command, Options, again
 from fuzz.everything import INTERRUPTED, TURN_S, Everything
-from fuzz.heard import take_term_as_ctrl_c, terminated
+from fuzz.heard import ended_by, take_others_as_ctrl_c
 from fuzz.jobs import share
 from fuzz.tally import FOLDER, Tally, keep, kept
 
@@ -146,17 +146,38 @@ def terminated_at_once(options, tally):
     time.sleep(600.0)
 
 
+@pytest.fixture
+def handlers():
+    """They are as they were afterwards."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
 def test_a_term_ends_every_process_as_a_ctrl_c_does_and_loses_nothing_that_was_counted():
-    tally, before = Tally("sim", 1), signal.getsignal(signal.SIGTERM)
-    take_term_as_ctrl_c()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            share(terminated_at_once, Options(7.0, 1, 2), tally)
-        assert terminated()
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    tally = Tally("sim", 1)
+    take_others_as_ctrl_c()
+    with pytest.raises(KeyboardInterrupt):
+        share(terminated_at_once, Options(7.0, 1, 2), tally)
+    assert ended_by() == 143
     assert not tally.violations
     assert tally.account().kinds["kill"].distinct >= 10
+
+
+@pytest.mark.usefixtures("handlers")
+def test_a_terminal_that_is_closed_is_a_ctrl_c_unless_nohup_has_it_ignored():
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    take_others_as_ctrl_c()
+    signal.raise_signal(signal.SIGHUP)
+    assert signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN, "the runs that it starts hear it"
+    assert ended_by() is None
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    take_others_as_ctrl_c()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGHUP)
+    assert ended_by() == 129
 
 
 def test_a_command_that_a_ctrl_c_ends_keeps_its_account_for_the_report(tmp_path, monkeypatch):
