@@ -1,13 +1,17 @@
-"""A line of which a disk takes half is no part of the file, also where the next one follows."""
+"""Half a line is no part of a file, and what comes amid a sync of it is not synced by that."""
 
 import errno
 import os
 
 import pytest
+import trio
+from trio.testing import MockClock
 
 from fuzz.invariants import all_hold
+from triocollect.collector.sinks import Sinks
 from triocollect.durable import AppendFile
 from triocollect.errors import StorageError
+from triocollect.protocol.ids import EpisodeId
 
 FIRST, FAILS, NEXT = b'{"row": 1}\n', b'{"row": 2}\n', b'{"row": 3}\n'
 
@@ -34,3 +38,72 @@ def test_half_a_line_is_gone_before_the_next_one_comes(tmp_path, monkeypatch, ta
     file.append(NEXT)
     all_hold((1, 15), path.read_bytes() == FIRST + NEXT, f"the next line made of it {path.read_bytes()}")
     file.close()
+
+
+class Disk:
+    """It takes its time for a sync: `comes` is called once, when the sync under way has its bytes already."""
+
+    def __init__(self, monkeypatch, comes):
+        self._sync, self._comes = os.fsync, [comes]
+        monkeypatch.setattr(os, "fsync", self.sync)
+
+    def sync(self, descriptor):
+        self._sync(descriptor)
+        while self._comes:
+            self._comes.pop()()
+
+
+def test_a_line_that_comes_amid_a_sync_has_to_be_synced_still(tmp_path, monkeypatch):
+    file = AppendFile(tmp_path / "out.jsonl")
+    file.append(FIRST)
+    Disk(monkeypatch, lambda: file.append(NEXT))
+    file.sync()
+    all_hold((1, 15), file.unsynced, "a line came while the disk synced, and counts as synced")
+    file.sync()
+    assert not file.unsynced
+    file.close()
+
+
+def a_run(folder, acknowledges=None):
+    return Sinks(AppendFile(folder / "out.jsonl"), AppendFile(folder / "failures.jsonl"), ack_fd=acknowledges)
+
+
+@pytest.mark.parametrize("what", ["result", "failure"])
+def test_a_row_that_comes_amid_a_sync_is_not_told_to_be_safe(tmp_path, monkeypatch, what):
+    heard, tells = os.pipe()
+    os.set_blocking(heard, False)
+    sinks = a_run(tmp_path, tells)
+    append = getattr(sinks, f"append_{what}")
+    append(FIRST, EpisodeId("1-0"))
+    Disk(monkeypatch, lambda: append(NEXT, EpisodeId("2-0")))
+    sinks.sync()
+    told = os.read(heard, 100)
+    all_hold((1, 15), told == b"1-0\n", f"{told} is told to be safe, and 2-0 came while the disk synced")
+    sinks.sync()
+    assert os.read(heard, 100) == b"2-0\n"
+    sinks.close()
+    os.close(heard)
+    os.close(tells)
+
+
+async def unsynced_at_last(sinks, monkeypatch):
+    """Of a run that goes on: a row comes while one before it is synced, and none after it."""
+
+    async def blocking(work):
+        await trio.lowlevel.checkpoint()
+        work()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(sinks.keep_synced, blocking)
+        sinks.append_result(FIRST, EpisodeId("1-0"))
+        Disk(monkeypatch, lambda: sinks.append_result(NEXT, EpisodeId("2-0")))
+        await trio.sleep(10)
+        nursery.cancel_scope.cancel()
+    return sinks.output.unsynced
+
+
+def test_a_row_that_comes_amid_a_sync_has_a_sync_of_its_own(tmp_path, monkeypatch):
+    sinks = a_run(tmp_path)
+    unsynced = trio.run(unsynced_at_last, sinks, monkeypatch, clock=MockClock(autojump_threshold=0))
+    all_hold((1, 15), not unsynced, "a row came while the disk synced, and nobody syncs it")
+    sinks.close()

@@ -36,6 +36,11 @@ async def leaves_with_its_run(capture):
     await capture.clear()
 
 
+async def is_restored_and_in_no_scope(capture):
+    capture.restored = dict.fromkeys((OURS, ANOTHERS))
+    await capture.discard(frozenset({ANOTHERS}))
+
+
 async def inline(work):
     return work()
 
@@ -50,7 +55,17 @@ async def kept_after(way):
     return {one for one in (OURS, ANOTHERS) if capture.filed.of(one) or capture.ledger.rows(one)}
 
 
-@pytest.mark.parametrize("way", [ends, is_retired, is_forgotten, is_restored_as_another, leaves_with_its_run])
+WAYS = (
+    ends,
+    is_retired,
+    is_forgotten,
+    is_restored_as_another,
+    is_restored_and_in_no_scope,
+    leaves_with_its_run,
+)
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_an_episode_that_is_over_leaves_nothing_at_its_model_server(way):
     kept = trio.run(kept_after, way)
     holds(16, OURS not in kept, f"a call or a cut of {OURS.capture_key} is kept: it {way.__name__}")
