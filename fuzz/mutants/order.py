@@ -13,6 +13,11 @@ QUICKEST_FIRST: Final = (
     "test_rules",
     "test_resuming",
     "test_retiring",
+    "test_ended_work",
+    "test_on_the_wire",
+    "test_not_captured",
+    "test_knocking",
+    "test_forgetting",
     "test_greeting",
     "test_restoring",
     "test_same_task",
@@ -42,7 +47,14 @@ QUICKEST_FIRST: Final = (
     "test_peers",
 )
 ASKED_BY: Final = {
-    1: ("test_appending", "test_files", "test_kill_points", "test_disk_errors", "test_whole_run"),
+    1: (
+        "test_appending",
+        "test_on_the_wire",
+        "test_files",
+        "test_kill_points",
+        "test_disk_errors",
+        "test_whole_run",
+    ),
     2: (
         "test_ledger_machine",
         "test_dispatch_log_machine",
@@ -52,12 +64,20 @@ ASKED_BY: Final = {
         "test_workers",
         "test_whole_run",
     ),
-    3: ("test_store_machine", "test_kill_points", "test_files", "test_crash_states", "test_disk_errors"),
+    3: (
+        "test_forgetting",
+        "test_store_machine",
+        "test_kill_points",
+        "test_files",
+        "test_crash_states",
+        "test_disk_errors",
+    ),
     4: ("test_store_machine", "test_files", "test_crash_states"),
     5: ("test_promises", "test_stories", "test_workers", "test_whole_run"),
     6: ("test_ledger_machine", "test_stories", "test_workers", "test_whole_run"),
     7: (
         "test_retiring",
+        "test_ended_work",
         "test_ledger_machine",
         "test_promises",
         "test_stories",
@@ -76,6 +96,7 @@ ASKED_BY: Final = {
     ),
     9: ("test_participant_whole", "test_promises", "test_phases_machine"),
     10: (
+        "test_knocking",
         "test_store_machine",
         "test_promises",
         "test_phases_machine",
@@ -84,9 +105,10 @@ ASKED_BY: Final = {
         "test_whole_run",
     ),
     11: ("test_held", "test_generation_cuts", "test_promises", "test_stories", "test_whole_run"),
-    12: ("test_stories", "test_workers", "test_whole_run"),
+    12: ("test_not_captured", "test_knocking", "test_stories", "test_workers", "test_whole_run"),
     13: (
         "test_same_task",
+        "test_not_captured",
         "test_database_machine",
         "test_promises",
         "test_stories",
@@ -97,6 +119,7 @@ ASKED_BY: Final = {
     14: ("test_stopping", "test_stories", "test_whole_run", "test_live", "test_peers"),
     15: (
         "test_appending",
+        "test_forgetting",
         "test_files",
         "test_kill_points",
         "test_crash_states",

@@ -1,0 +1,48 @@
+"""What a participant says that it cannot capture is in no checkpoint, whenever it says so."""
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from fuzz.invariants import all_hold
+from tests.checkpoint.world import KINDS, world
+from tests.participant.harness import ONE, TWO, commit, inline, participant
+from triocollect.checkpoint.orders import Published
+
+
+async def is_exported(root, *, told):
+    """Whether a participant obeys a commit that has in its scope what cannot be captured. `told`: at once."""
+    async with participant(root, in_thread=inline) as caller:
+        await caller.add(ONE)
+        await caller.add(TWO)
+        caller.counts.restarts = [ONE] if told else []
+        await caller.ok("prepare", 1)
+        caller.counts.restarts = [ONE]
+        status, body = await caller.post("commit", 1, **commit(1, ONE, TWO))
+        assert status == 200 or body["code"] == "restart_in_scope"
+        return status == 200
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_scope_that_has_it_is_refused(tmp_path, told):
+    is_there = trio.run(lambda: is_exported(tmp_path, told=told))
+    all_hold((12, 13), not is_there, f"{ONE.capture_key} cannot be captured, and a commit exports it")
+
+
+async def is_continued(root, who, *, told):
+    """Whether a published checkpoint has a row of which one participant cannot capture its part."""
+    async with world(root) as here:
+        torn, _ = here.fly(0), here.fly(1)
+        if told:
+            here.servers[who].restarts = [torn]
+        else:  # it is found out later, as the last one gets ready
+            here.network.faults["resources prepare"] = [lambda: here.servers[who].restarts.append(torn)]
+        taken = await here.take()
+        return isinstance(taken, Published) and torn in taken.continued
+
+
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("who", KINDS)
+def test_its_row_is_not_continued_whoever_says_so(tmp_path, who, told):
+    is_there = trio.run(lambda: is_continued(tmp_path, who, told=told), clock=MockClock(autojump_threshold=0))
+    all_hold((12, 13), not is_there, f"{who} cannot capture a row, and a checkpoint continues it")
