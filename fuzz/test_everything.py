@@ -5,6 +5,7 @@ import signal
 import time
 
 import pytest
+import trio
 
 from fuzz import jobs
 from fuzz.__main__ import main, parser
@@ -12,6 +13,7 @@ from fuzz.commands import COMMANDS, Command, Options, again
 from fuzz.everything import INTERRUPTED, TURN_S, Everything
 from fuzz.heard import ended_by, take_others_as_ctrl_c
 from fuzz.jobs import share
+from fuzz.simulation import lives
 from fuzz.tally import FOLDER, Tally, keep, kept
 
 HERE = "fuzz.test_everything"
@@ -164,6 +166,12 @@ def test_a_term_ends_every_process_as_a_ctrl_c_does_and_loses_nothing_that_was_c
     assert ended_by() == 143
     assert not tally.violations
     assert tally.account().kinds["kill"].distinct >= 10
+
+
+def test_a_ctrl_c_that_comes_within_trio_itself_breaks_no_invariant():
+    fault = trio.TrioInternalError("internal error in Trio")
+    fault.__cause__ = KeyboardInterrupt()
+    assert lives.broken_off(fault) is fault.__cause__
 
 
 @pytest.mark.usefixtures("handlers")

@@ -63,8 +63,10 @@ async def _live_all(world: World, lived: Lived) -> None:
         machine.cancel_scope.cancel()
 
 
-def _broken_off(fault: BaseException) -> BaseException:
+def broken_off(fault: BaseException) -> BaseException:
     """A run that ends by an error which nobody was told of does not add up, whatever else it breaks."""
+    if isinstance(cause := fault.__cause__, KeyboardInterrupt):  # it came within trio itself
+        return cause
     if not isinstance(fault, Exception) or isinstance(fault, BrokenError):
         return fault
     return BrokenError(15, f"it breaks off by {type(fault).__name__}: {fault}")
@@ -86,10 +88,10 @@ def live(root: Path, story: Story) -> Lived:
                 with contextlib.suppress(Exception):  # of what the life left half done
                     lived.ask(partial(world.oracle.end, None, told=True))
                 if not lived.broken:
-                    raise _broken_off(fault) from group
+                    raise broken_off(fault) from group
         except Exception as error:
             if not lived.broken:
-                raise _broken_off(error) from error
+                raise broken_off(error) from error
     raise_all(lived.broken)
     if open_files() > open_before:
         gc.collect()  # what went with an error is let go of with that
