@@ -1,5 +1,6 @@
 """Several workers behind one port are one participant."""
 
+from collections import Counter
 from contextlib import asynccontextmanager
 
 import anyio
@@ -10,6 +11,7 @@ from tests.participant.harness import commit, inline, retire
 from tests.participant.workers import EPISODES, Worker, crowd
 from triocollect.participant.workers import frames, owner_of
 from triocollect.protocol.ids import EpisodeId
+from triocollect.telemetry.here import Recording, record
 from triocollect.telemetry.logs import whose
 
 KEYS = [episode.capture_key for episode in EPISODES]
@@ -346,6 +348,22 @@ async def test_what_a_worker_writes_to_its_log_amid_an_order_says_for_whom_that_
         "stop": {("r1", 1, 2)},
         "install": {("r1", 1, 3)},
     }
+
+
+async def test_what_workers_count_is_one_sum_with_who_answers_for_them(tmp_path):
+    sums = Counter()
+
+    class Metrics:
+        def add(self, name, by, attributes):
+            sums[name, *attributes.values()] += by
+
+    with record(Recording(counts=Metrics())):
+        async with crowd(tmp_path, 2) as caller:
+            for worker in caller.workers.values():
+                worker.member.counted("refusals", 1, {"code": "retired"})
+            await caller.ok("hello", 0)
+            assert await caller.refused("retire", 1, epoch=0, **retire(EPISODES[0])) == "stale_epoch"
+    assert sums == {("refusals", "retired"): 2, ("refusals", "stale_epoch"): 1}
 
 
 @asynccontextmanager

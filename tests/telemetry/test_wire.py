@@ -10,13 +10,14 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from tests.processes.commands import until
+from tests.processes.commands import triocollect, until
 from triocollect.deployment import datasets
 
 pytestmark = pytest.mark.processes
@@ -203,6 +204,23 @@ def test_metrics_are_scraped_while_a_run_goes_on(tmp_path):
     finally:
         run.process.kill()
         run.process.communicate()
+
+
+def test_what_each_of_several_workers_refuses_is_in_the_metrics_of_their_server(tmp_path):
+    port = free_ports(1)
+    words = ("serve", "model", "--workers", 2, "--peer", "inference=http://127.0.0.1:9")
+    more = ("--checkpoint-dir", tmp_path / "ckpt", "--prometheus", f"127.0.0.1:{port}")
+    token = {**os.environ, "TRIOCOLLECT_CONTROL_TOKEN": "nobody guesses it"}
+    with triocollect(*words, *more, env=token, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            url = server.stdout.readline().split()[-1]
+            for _ in range(16):  # connections, of which the kernel gives some to each
+                with pytest.raises(urllib.error.HTTPError, match="400"):
+                    urllib.request.urlopen(f"{url}/v1/responses", b"{}", timeout=PATIENCE_S)
+            told = re.compile(r'triocollect_refusals_total\{code="rollout_id_required"[^}]*\} 16\.0')
+            assert until(lambda: told.search(scraped(port)), PATIENCE_S), scraped(port)
+        finally:
+            server.terminate()
 
 
 def free_ports(count):

@@ -20,6 +20,7 @@ from triocollect.participant.workers.owner import owner_of
 from triocollect.protocol.ids import EpisodeId
 from triocollect.protocol.messages import Kind, Mode, PrepareReport, RestoredEpisode
 from triocollect.protocol.refusals import Code
+from triocollect.telemetry import count
 from triocollect.telemetry.logs import Whose, whose
 
 JOIN_S: Final = 60.0  # that an install waits for a worker that has not joined yet
@@ -255,6 +256,9 @@ class Coordinator(Generic[R]):
                     continue
                 case frames.Freed(episodes):
                     self.crew.freed(worker, episodes)
+                    continue
+                case frames.Counted(name, by, attributes):
+                    count(name, by, **attributes)
                     continue
                 case frames.Done():
                     slot.answered(said)

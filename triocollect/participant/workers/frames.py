@@ -1,7 +1,7 @@
 """What coordinator and worker tell each other, as JSON. Pure.
 
 The coordinator's orders are numbered, and each is answered by a `Done` of its number; what is said without a
-number (`Welcome`, `Stand`; a worker's `Report`, `Noted`, `Freed`) is not answered.
+number (`Welcome`, `Stand`; a worker's `Report`, `Noted`, `Freed`, `Counted`) is not answered.
 """
 
 from typing import Final, TypeAlias
@@ -120,6 +120,14 @@ class Freed(msgspec.Struct, frozen=True, tag="freed"):
     episodes: tuple[EpisodeId, ...]
 
 
+class Counted(msgspec.Struct, frozen=True, tag="counted"):
+    """So much more of a metric (`triocollect.telemetry`): a server's are told by its coordinator alone."""
+
+    name: str
+    by: float
+    attributes: dict[str, str]
+
+
 class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
     """The order of this number is carried out, or was not because of `fault`.
 
@@ -135,7 +143,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
 
 
 FromCoordinator: TypeAlias = Welcome | Stand | Tell | Export | Install | Discard | Stop | Forget | Clear
-FromWorker: TypeAlias = Report | Noted | Freed | Done
+FromWorker: TypeAlias = Report | Noted | Freed | Counted | Done
 
 encode: Final = msgspec.json.Encoder().encode
 from_coordinator: Final = msgspec.json.Decoder(FromCoordinator).decode

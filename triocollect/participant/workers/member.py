@@ -1,7 +1,7 @@
 """A worker's end of the link: it drives this process's hooks and admission as the coordinator says."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Generic, TypeAlias, final
 
 import anyio
@@ -73,6 +73,10 @@ class Member(Generic[R]):
         if self._known.get(episode.rollout_id, -1) < episode.attempt:
             self._note((episode,))
         await self._outbox.sent()
+
+    def counted(self, name: str, by: float, attributes: Mapping[str, str]) -> None:
+        """So much more of a metric: the coordinator adds it to the server's."""
+        self._say(frames.Counted(name, by, dict(attributes)))
 
     def _note(self, episodes: tuple[EpisodeId, ...]) -> None:
         for episode in episodes:

@@ -31,6 +31,7 @@ from triocollect.servers.taking_part import CheckpointSettings, WorkerNumber
 from triocollect.servers.workers.framed import SocketLink
 from triocollect.servers.workers.passing import serve_passed
 from triocollect.servers.workers.places import COORDINATOR, Place, listen_in, private_folder
+from triocollect.telemetry.here import recording
 
 MOST_LOSSES: Final = 5  # of one worker within LOSSES_WITHIN_S: then it cannot be kept going
 LOSSES_WITHIN_S: Final = 60.0
@@ -173,6 +174,7 @@ class Keeper(Generic[R]):
             passed=passed.fileno(),
             folder=folder,
             controlled=self._checkpoint is not None,
+            counting=recording().counts is not None,
         )
 
     async def _started(self, place: Place) -> trio.Process:

@@ -28,6 +28,7 @@ class Place(msgspec.Struct, frozen=True):
     passed: int  # listening, for what the others pass on
     folder: str
     controlled: bool  # the coordinator answers control calls
+    counting: bool  # it has metrics, and wants to know what is counted here
 
 
 def socket_in(folder: str, number: int) -> str:

@@ -3,9 +3,11 @@
 import os
 import signal
 import socket
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import trio
+from attrs import evolve, frozen
 from starlette.applications import Starlette
 
 from triocollect.participant import Hooks
@@ -18,8 +20,25 @@ from triocollect.servers.workers.passing import Passer, serve_passed
 from triocollect.servers.workers.places import COORDINATOR, Place, remove, socket_in
 from triocollect.servers.workers.routing import Router
 from triocollect.servers.workers.whose import whose
+from triocollect.telemetry.here import record, recording
 
 _READ: Final = 1024
+_NONE: Final[Mapping[str, str]] = {}
+
+
+@frozen
+class Told:
+    """Counts go to the coordinator, whose metrics are those of the server. See `telemetry.here.Counts`."""
+
+    _member: Member[Record]
+
+    def add(self, name: str, by: float, attributes: Mapping[str, str] = _NONE, /) -> None:
+        """More of something."""
+        self._member.counted(name, by, attributes)
+
+    def watch(self, name: str, value: Callable[[], float], attributes: Mapping[str, str] = _NONE, /) -> None:
+        """Raises NotImplementedError: what several workers stand at is no sum that a server has."""
+        raise NotImplementedError(name)
 
 
 def run_worker(kind: str, app: Starlette, fd: int, place: Place) -> None:
@@ -37,13 +56,15 @@ async def _serve(kind: str, app: Starlette, fd: int, place: Place) -> None:
     }
     coordinator = Passer("the coordinator", socket_in(place.folder, COORDINATOR))
     router = Router(app, member, whose(kind), others, coordinator if place.controlled else None)
+    mine = evolve(recording(), counts=Told(member)) if place.counting else recording()
     listener = trio.SocketListener(trio.socket.from_stdlib_socket(socket.socket(fileno=place.passed)))
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_until_alone, member, place.folder, nursery.cancel_scope)
-        await member.ready.wait()
-        nursery.start_soon(serve_passed, router, listener)
-        await serve_app(router, f"fd://{fd}", _told_to_leave)
-        nursery.cancel_scope.cancel()
+    with record(mine):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_until_alone, member, place.folder, nursery.cancel_scope)
+            await member.ready.wait()
+            nursery.start_soon(serve_passed, router, listener)
+            await serve_app(router, f"fd://{fd}", _told_to_leave)
+            nursery.cancel_scope.cancel()
     for each in (*others.values(), coordinator):
         await each.close()
 
