@@ -3,8 +3,9 @@
 import pytest
 import trio
 
-from fuzz.invariants import holds
-from triocollect.participant import Admission, EpisodeId
+from fuzz.invariants import all_hold, holds
+from fuzz.kinds import MAKE
+from triocollect.participant import Admission, EpisodeId, episode_of
 from triocollect.servers.model.account import Account
 from triocollect.servers.model.calls import Answer, Call
 from triocollect.servers.model.capture import Capture
@@ -70,3 +71,23 @@ def test_an_episode_that_is_over_leaves_nothing_at_its_model_server(way):
     kept = trio.run(kept_after, way)
     holds(16, OURS not in kept, f"a call or a cut of {OURS.capture_key} is kept: it {way.__name__}")
     assert way is leaves_with_its_run or ANOTHERS in kept
+
+
+async def restored_after(kind, keep):
+    """What a server has still of two restored episodes when it was told to keep these."""
+    hooks = MAKE[kind](Admission())
+    with_sessions = kind in {"resources", "sessions"}
+    for episode in (OURS, ANOTHERS) if with_sessions else ():
+        hooks.begin(episode, {})
+    hooks.restored = dict.fromkeys((OURS, ANOTHERS))
+    await hooks.discard(keep)
+    sessions = hooks.export(frozenset({OURS, ANOTHERS})) if with_sessions else ()
+    return {*hooks.restored, *map(episode_of, sessions)}
+
+
+@pytest.mark.parametrize("keep", [None, frozenset({ANOTHERS})], ids=["nothing", "a scope"])
+@pytest.mark.parametrize("kind", [kind for kind in MAKE if kind != "restart only"])
+def test_what_was_restored_and_is_not_to_be_kept_goes_at_every_kind_of_server(kind, keep):
+    kept = trio.run(restored_after, kind, keep)
+    all_hold((10, 16), OURS not in kept, f"{kind}: {OURS.capture_key} was restored, and is kept for nobody")
+    assert (ANOTHERS in kept) == (keep is not None)

@@ -5,9 +5,12 @@ import trio
 from trio.testing import MockClock
 
 from fuzz.invariants import all_hold
+from fuzz.kinds import MAKE
 from tests.checkpoint.world import KINDS, world
 from tests.participant.harness import ONE, TWO, commit, inline, participant
 from triocollect.checkpoint.orders import Published
+from triocollect.participant import Admission
+from triocollect.servers.agent.session import Session
 
 
 async def is_exported(root, *, told):
@@ -46,3 +49,19 @@ async def is_continued(root, who, *, told):
 def test_its_row_is_not_continued_whoever_says_so(tmp_path, who, told):
     is_there = trio.run(lambda: is_continued(tmp_path, who, told=told), clock=MockClock(autojump_threshold=0))
     all_hold((12, 13), not is_there, f"{who} cannot capture a row, and a checkpoint continues it")
+
+
+async def reports():
+    """Of a server that keeps nothing, and of an agent that cannot tell what a tool has done."""
+    keeps_nothing, torn = MAKE["restart only"](Admission()), MAKE["agent"](Admission())
+    await trio.lowlevel.checkpoint()
+    keeps_nothing.admission.enter(ONE, None)
+    torn.begin(Session(episode=ONE, agent="one"))
+    torn.tear(ONE)
+    return {hooks.kind: hooks.report() for hooks in (keeps_nothing, torn)}
+
+
+def test_who_keeps_nothing_and_who_is_torn_says_so():
+    for kind, report in trio.run(reports).items():
+        is_told = ONE.capture_key in report.restarts
+        all_hold((12, 13), is_told, f"the {kind} cannot capture {ONE.capture_key}, and does not say so")

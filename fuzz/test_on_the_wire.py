@@ -44,7 +44,7 @@ def test_a_row_whose_answer_is_on_the_wire_is_not_left_to_be_played_again(tmp_pa
 
 
 async def waits_for():
-    """For how many of two rows that fly a collector waits."""
+    """For how many of two rows that fly a collector waits, and whether it is over with the last."""
     inbox = Inbox(1.0, now=trio.current_time())
     ledger = Ledger()
     air = Air(AirParts(gate=Gate(2), ledger=ledger, sinks=None, log=None, inbox=inbox, blocking=None))
@@ -64,9 +64,13 @@ async def waits_for():
             landed += 1
             ledger.replied(key)
             air.landed(key)
-    return landed
+        await wait_all_tasks_blocked()
+        is_over = waited.is_set()
+        nursery.cancel_scope.cancel()
+    return landed, is_over
 
 
 def test_a_collector_waits_for_each_answer_that_it_needs():
-    landed = trio.run(waits_for)
+    landed, is_over = trio.run(waits_for)
     holds(1, landed == 2, f"{landed} of two answers were waited for, and both were on their way")
+    holds(1, is_over, "both answers are here, and nobody who waits for them is told")
