@@ -52,6 +52,15 @@ def test_what_cannot_be_served_is_told(tokens, words, capsys):
     assert words in capsys.readouterr().err
 
 
+def test_a_checkpoint_directory_that_cannot_be_made_is_told_before_anything_starts(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("TRIOCOLLECT_CONTROL_TOKEN", "nobody guesses it")
+    (tmp_path / "file").touch()
+    assert main(["serve", "--checkpoint-dir", str(tmp_path / "file" / "ckpt")]) == 2
+    assert "ckpt: it cannot be made: Not a directory" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", [["serve"], ["serve", "counter"], ["demo"]])
 def test_without_the_extra_the_command_that_installs_it_is_told(command, monkeypatch, capsys):
     monkeypatch.setattr(provisions, "find_spec", lambda _: None)

@@ -127,6 +127,7 @@ def test_a_server_alone_ends_with_all_its_workers_when_it_is_told_to(tmp_path):
     token = {**os.environ, "TRIOCOLLECT_CONTROL_TOKEN": "nobody guesses it"}
     with triocollect(*words, env=token, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         url = server.stdout.readline().split()[-1]
+        assert (tmp_path / "ckpt").is_dir(), "who tries a server has to find it before the first checkpoint"
         request = urllib.request.Request(
             f"{url}/checkpoint/v1/capabilities", headers={"authorization": "Bearer nobody guesses it"}
         )

@@ -581,7 +581,7 @@ async def test_a_cut_that_is_lost_is_generated_again_and_that_is_said_once(tmp_p
     assert reply.content == await uninterrupted(tmp_path / "whole")
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 1
-    assert said[0].startswith("note: 1 calls are generated again, from their start: ")
+    assert said[0].startswith("note: 1 call is generated again, from the start: ")
 
 
 async def test_a_cut_of_other_words_is_not_continued(tmp_path):

@@ -203,6 +203,15 @@ class _Part:
         return as_asked(evolve(plan, telemetry=self.telemetry))
 
 
+def _made(directory: Path) -> Path:
+    """It is there from the start: who collects, or tries the servers, has to find it. Raises UsageError."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--checkpoint-dir {directory}: it cannot be made: {error.strerror}") from error
+    return directory
+
+
 def _part(
     directory: str | None, token_file: str | None, grace: str | None, telemetry: TelemetryConfig
 ) -> _Part:
@@ -211,9 +220,10 @@ def _part(
         if token_file is not None or grace is not None:
             raise UsageError("--control-token-file and --grace need --checkpoint-dir")
         return _Part(telemetry=telemetry)
+    token = control_token(None if token_file is None else Path(token_file), embedded=False)
     return _Part(
-        directory=cast("Path", _read("--checkpoint-dir", directory, Path)).absolute(),
-        token=control_token(None if token_file is None else Path(token_file), embedded=False),
+        directory=_made(cast("Path", _read("--checkpoint-dir", directory, Path)).absolute()),
+        token=token,
         grace_s=GRACE_S if grace is None else cast("float", _read("--grace", grace, Seconds)),
         telemetry=telemetry,
     )

@@ -66,10 +66,10 @@ async def _let_leave(arrivals: AsyncIterator[int], grace_s: float, tell: Callabl
         with trio.move_on_after(TOLD_AFTER_S) as soon:
             await anext(arrivals)
         if soon.cancelled_caught:
-            tell(waiting(grace_s))
+            tell(f"the servers are ending; if a collector is at work, {waiting(grace_s)}")
             await anext(arrivals)
     if patience.cancelled_caught and grace_s:
-        tell(waited(grace_s))
+        tell(f"not every server has ended: {waited(grace_s)}")
 
 
 async def _served(

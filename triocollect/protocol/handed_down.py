@@ -16,12 +16,12 @@ TOLD_AFTER_S: Final = 1.0  # of waiting for a collector: who leaves at once says
 
 
 def waiting(grace_s: float) -> str:
-    """What servers say that are told to end while a collector is at work."""
+    """What a server says that is told to end while a collector is at work."""
     return f"waiting up to {grace_s:g} s for the collector's stop; TERM again ends at once"
 
 
 def waited(grace_s: float) -> str:
-    """What they say when that was in vain."""
+    """What it says when that was in vain."""
     return f"the collector has not stopped within {grace_s:g} s; ending all the same"
 
 

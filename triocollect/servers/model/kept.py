@@ -78,7 +78,8 @@ def readable(staging: Staging | None, cuts: Mapping[EpisodeId, FiledCut]) -> dic
         else:
             found[episode] = cut
     if faults:
-        _log.warning(NOTE + "%d calls are generated again, from their start: %s", len(faults), faults[0])
+        are = "1 call is" if len(faults) == 1 else f"{len(faults)} calls are"
+        _log.warning(NOTE + "%s generated again, from the start: %s", are, faults[0])
     return found
 
 
