@@ -1,4 +1,4 @@
-"""Half a line is no part of a file, and what comes amid a sync of it is not synced by that."""
+"""A whole line stays, half a line is no part of a file, and what comes amid a sync is not synced by that."""
 
 import errno
 import os
@@ -12,6 +12,7 @@ from triocollect.collector.sinks import Sinks
 from triocollect.durable import AppendFile
 from triocollect.errors import StorageError
 from triocollect.protocol.ids import EpisodeId
+from triocollect.records.tail import mend_tail
 
 FIRST, FAILS, NEXT = b'{"row": 1}\n', b'{"row": 2}\n', b'{"row": 3}\n'
 
@@ -107,3 +108,28 @@ def test_a_row_that_comes_amid_a_sync_has_a_sync_of_its_own(tmp_path, monkeypatc
     unsynced = trio.run(unsynced_at_last, sinks, monkeypatch, clock=MockClock(autojump_threshold=0))
     all_hold((1, 15), not unsynced, "a row came while the disk synced, and nobody syncs it")
     sinks.close()
+
+
+@pytest.mark.parametrize("last", [b'{"row": 2}', b'{"row": "}"}', b"{}"])
+def test_a_whole_line_that_lacks_its_newline_alone_stays(tmp_path, last):
+    """Its row has a result: cut off, it would be played again."""
+    path, torn = tmp_path / "out.jsonl", tmp_path / "torn"
+    path.write_bytes(FIRST + last)
+    file = AppendFile(path)
+    mend_tail(file, torn)
+    file.append(NEXT)
+    file.close()
+    all_hold((1, 15), path.read_bytes() == FIRST + last + b"\n" + NEXT, f"there is {path.read_bytes()}")
+    all_hold((1, 15), not torn.exists(), f"{last} was set aside, and is whole")
+
+
+@pytest.mark.parametrize("last", [b'{"row": 2', b'{"row": 2}}', b"2", b"\0\0"])
+def test_what_is_no_whole_line_is_set_aside(tmp_path, last):
+    path, torn = tmp_path / "out.jsonl", tmp_path / "torn"
+    path.write_bytes(FIRST + last)
+    file = AppendFile(path)
+    mend_tail(file, torn)
+    file.append(NEXT)
+    file.close()
+    all_hold((1, 15), path.read_bytes() == FIRST + NEXT, f"there is {path.read_bytes()}")
+    assert torn.read_bytes() == last + b"\n"
