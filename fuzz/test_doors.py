@@ -1,5 +1,8 @@
 """Whoever waited at a closed door looks again when it is woken: at the door, and whether it is wanted."""
 
+from functools import partial
+
+import httpx
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
@@ -7,8 +10,9 @@ from trio.testing import wait_all_tasks_blocked
 from fuzz.invariants import all_hold, holds
 from triocollect.flight.gate import Gate
 from triocollect.participant import Admission, EpisodeId
-from triocollect.protocol.identity import Sender
+from triocollect.protocol.identity import Sender, sender_headers
 from triocollect.protocol.refusals import Refusal
+from triocollect.servers.model.app import ModelSettings, build_app
 
 OURS, LATER = EpisodeId("0-0", 1), EpisodeId("0-0", 2)
 FIRST, NEXT, ANOTHERS = Sender("r", 1), Sender("r", 2), Sender("s", 1)
@@ -109,3 +113,32 @@ WAITS = {rests_at_a_boundary: Admission, comes_to_be_admitted: Admission, holds_
 def test_who_is_woken_looks_whether_the_door_has_closed_again(wait):
     early = trio.run(past, wait, WAITS[wait]())
     holds(5, not early, f"who {wait.__name__} went on into a checkpoint that had begun meanwhile")
+
+
+async def asked_of_a_worker(meanwhile):
+    """Policy calls that reach a worker of one that came to a closed model server."""
+    asked = []
+
+    def worker(request):
+        asked.append(request.url.path)
+        return httpx.Response(500)
+
+    app = build_app(ModelSettings(worker_url="http://worker/v1"), lambda _url: httpx.MockTransport(worker))
+    admission = app.routes[0].app.capture.admission
+    admission.meet(FIRST)
+    admission.close()
+    path, said = f"/ng-rollout/{OURS.capture_key}/v1/responses", sender_headers(FIRST)
+    client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://model")
+    async with client, trio.open_nursery() as nursery:
+        nursery.start_soon(partial(client.post, path, json={"input": "hi"}, headers=said))
+        await wait_all_tasks_blocked()
+        meanwhile(admission)
+        admission.open()
+    return asked
+
+
+@pytest.mark.parametrize("meanwhile", BROKEN)
+def test_a_call_that_waited_at_its_model_server_is_asked_again_whether_it_is_wanted(meanwhile):
+    asked = trio.run(asked_of_a_worker, meanwhile)
+    words = f"a call of {OURS.capture_key} was made at the opening, and meanwhile it {meanwhile.__name__}"
+    all_hold(BROKEN[meanwhile], not asked, words)
