@@ -61,6 +61,12 @@ def test_a_checkpoint_directory_that_cannot_be_made_is_told_before_anything_star
     assert "ckpt: it cannot be made: Not a directory" in capsys.readouterr().err
 
 
+def test_a_demo_cannot_be_kept_where_no_folder_can_be(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert main(["demo", "--keep", str(tmp_path / "file")]) == 2
+    assert "file: File exists; name another folder" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", [["serve"], ["serve", "counter"], ["demo"]])
 def test_without_the_extra_the_command_that_installs_it_is_told(command, monkeypatch, capsys):
     monkeypatch.setattr(provisions, "find_spec", lambda _: None)

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from tests.reading.golden import same_as_golden
-from tests.reading.runs import snapshot
+from tests.reading.runs import RUN, snapshot
 from triocollect.__main__ import main
 
 
@@ -133,3 +133,13 @@ def test_a_run_without_a_checkpoint_directory_has_nothing_to_inspect(folder, cap
     assert main(["inspect", ".", "--rollout", "1-0", "--json"]) == 0
     [run] = json.loads(capsys.readouterr().out)["runs"]
     assert [one["what"] for one in run["rollout"]["lines"]] == ["result"]
+
+
+def test_a_run_without_one_hides_no_checkpoint_of_those_beside_it(folder, capsys):
+    for path in folder.glob("out*"):
+        (folder / path.name.replace("out", "other", 1)).write_bytes(path.read_bytes())
+    (folder / "other_run.json").write_bytes(
+        (folder / "out_run.json").read_bytes().replace(RUN.encode(), b"9f9f")
+    )
+    assert main(["inspect", ".", "--json"]) == 0
+    assert [run["directory"] for run in json.loads(capsys.readouterr().out)["runs"]] == ["ckpt"]

@@ -166,3 +166,11 @@ def test_a_run_without_checkpoints_has_its_drafts_swept(folder, capsys):
     (folder / ".out_materialized_inputs.jsonl.tmp").write_bytes(b"12345")
     assert gc("out.jsonl") == 0
     assert capsys.readouterr().out.splitlines()[-1] == "5 bytes freed"
+
+
+def test_where_no_checkpoint_directory_is_found_it_is_said(ckpt, capsys):
+    shutil.rmtree(ckpt)
+    assert gc("out.jsonl") == 0
+    assert (
+        "out.jsonl: no checkpoint directory is near it; --checkpoint-dir names one" in capsys.readouterr().out
+    )

@@ -39,7 +39,7 @@ EPILOGUE = """Examples:
 Exit codes:
   0  everything adds up
   1  it does not, or a run failed
-  2  --keep names a folder that holds a demo already, or the extra is missing"""
+  2  --keep names a folder that is not empty or cannot be made, or the extra is missing"""
 ROWS: Final = 24
 CONCURRENCY: Final = 8
 TOKENS_PER_S: Final = 4  # of the scripted model: a row takes some seconds
@@ -75,9 +75,13 @@ def _folder(keep: str | None) -> Iterator[Path]:
             yield Path(folder)
         return
     kept = Path(keep)
-    if kept.exists() and any(kept.iterdir()):
+    try:
+        kept.mkdir(parents=True, exist_ok=True)
+        empty = not any(kept.iterdir())
+    except OSError as error:
+        raise UsageError(f"--keep {keep}: {error.strerror}; name another folder") from error
+    if not empty:
         raise UsageError(f"--keep {keep}: is not empty; name a folder that is new")
-    kept.mkdir(parents=True, exist_ok=True)
     yield kept
 
 

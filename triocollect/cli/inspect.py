@@ -1,6 +1,6 @@
 """`triocollect inspect`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ from triocollect.cli.app import command
 from triocollect.cli.where import CHECKPOINT_DIR, JSON, OUTPUT, PATH, places_at
 from triocollect.errors import Exit, UsageError
 from triocollect.reading.inspection import Inspected, fault_of_latest, inspect_all, inspect_one
-from triocollect.reading.places import Place
+from triocollect.reading.places import Place, no_directory
 from triocollect.reading.rollout import Rollout, look_for, named_here
 from triocollect.report.machine import as_json
 
@@ -88,7 +88,7 @@ def inspect(  # noqa: PLR0913  # a flag each
         raise UsageError("--checkpoint and --rollout: give one of them")
     found = places_at(Path(path), output=output, checkpoint_dir=checkpoint_dir)
     if rollout is None:
-        told = [_checkpoints(place, checkpoint) for place in found]
+        told = [_checkpoints(place, root, checkpoint) for place, root in _with_checkpoints(found)]
     else:
         told = [each for place in found if (each := _rollout(place, rollout)) is not None]
         if not told:
@@ -101,10 +101,15 @@ def inspect(  # noqa: PLR0913  # a flag each
     return Exit.REFUSED if any(one.damaged for one in told) else Exit.OK
 
 
-def _checkpoints(place: Place, checkpoint: str | None) -> Inspection:
-    if place.directory is None:
-        raise UsageError(f"{place.output}: no checkpoint directory is near it; --checkpoint-dir names one")
-    one, root = checkpoint, place.directory
+def _with_checkpoints(found: Sequence[Place]) -> list[tuple[Place, Path]]:
+    """Others of the same folder may have run without. Raises UsageError where all did."""
+    kept = [(place, place.directory) for place in found if place.directory is not None]
+    if found and not kept:
+        raise UsageError(no_directory(found[0].output))
+    return kept
+
+
+def _checkpoints(place: Place, root: Path, one: str | None) -> Inspection:
     found = inspect_all(root) if one is None else (inspect_one(root, one),)
     return msgspec.structs.replace(_at(place), checkpoints=found, fault=fault_of_latest(root))
 

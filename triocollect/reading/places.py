@@ -58,6 +58,11 @@ def places(path: Path, *, output: Path | None = None, directory: Path | None = N
     return [*found, *(Place(None, one) for one in known if one not in taken)]
 
 
+def no_directory(output: Path | None) -> str:
+    """What to say of an output of which one is needed, or would be welcome."""
+    return f"{output}: no checkpoint directory is near it; --checkpoint-dir names one"
+
+
 def _could_be(path: Path) -> None:
     try:
         path.exists()

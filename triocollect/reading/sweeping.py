@@ -17,7 +17,7 @@ from triocollect.errors import DamageError, LockedError, RefusedError, StorageEr
 from triocollect.locking import Lockable, holder_of
 from triocollect.protocol.manifests import LOCK
 from triocollect.reading.collector import collector_of
-from triocollect.reading.places import Place, outputs_of
+from triocollect.reading.places import Place, no_directory, outputs_of
 from triocollect.reading.restart import restart_of
 from triocollect.reading.run_status import owns
 from triocollect.report.machine import as_json
@@ -81,6 +81,8 @@ def sweep(found: Sequence[Place], *, dry_run: bool) -> Swept:
         swept = [_sweep_directory(directory, dry_run=dry_run) for directory in directories]
         swept += [_sweep_drafts(output, dry_run=dry_run) for output in outputs]
         swept += [Swept(dry_run=dry_run, notes=_of_finished(place, outputs)) for place in found]
+        if not directories:
+            swept.append(Swept(dry_run=dry_run, notes=tuple(map(no_directory, outputs))))
     return Swept(
         dry_run=dry_run,
         removed=tuple(one for each in swept for one in each.removed),
