@@ -93,6 +93,17 @@ class Lockable:
             f"{self.in_use} {self._whoever()}{waited}; stop it, or wait for its end{self.waiting}"
         )
 
+    def look(self) -> None:
+        """Raises what `lock` would where it cannot write there, as far as that shows without a change."""
+        try:
+            there = next(one for one in (self.path, *self.path.absolute().parents) if one.exists())
+        except OSError as error:
+            raise self.unusable(error) from error
+        if there != self.path and not there.is_dir():
+            raise self.unusable(NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
+        if not os.access(there, os.W_OK | (os.X_OK if there.is_dir() else 0)):
+            raise self.unusable(PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+
     def _whoever(self) -> str:
         return _known_holder(self.path) or self.holder()
 

@@ -37,6 +37,13 @@ def test_the_rows_are_expanded_as_gyms_own_names_say(folder, capsys):
     assert not (folder / "out.jsonl").exists()
 
 
+def test_a_dry_run_expands_and_changes_nothing(folder, capsys):
+    before = sorted(folder.iterdir())
+    assert materialize("--config", "gym.json", "--dry-run") == 0
+    assert "Would materialize 6 rows: out_materialized_inputs.jsonl" in capsys.readouterr().out
+    assert sorted(folder.iterdir()) == before
+
+
 def test_what_was_written_is_one_json_object_for_programs(capsys):
     assert materialize("--json", "-r", "2") == 0
     told = capsys.readouterr()

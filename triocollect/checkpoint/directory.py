@@ -170,15 +170,7 @@ async def open_directory(path: Path, *, wait_s: float | None, warn: Callable[[st
     What stands there under the name of a file of ours and is no file is set aside and told.
     Raises LockedError naming the collector that is at work there, UsageError where it cannot be.
     """
-    lockable = Lockable(
-        path=path / LOCK,
-        option="--checkpoint-dir",
-        named=path,
-        noun="directory",
-        in_use=f"{path} is in use by",
-        holder=lambda: _holder(path),
-        mode=MODE,
-    )
+    lockable = _lockable(path)
     try:
         made = _make(path)
     except OSError as error:
@@ -191,6 +183,23 @@ async def open_directory(path: Path, *, wait_s: float | None, warn: Callable[[st
     except BaseException:
         let_go(locked.descriptor)
         raise
+
+
+def look_at_directory(path: Path) -> None:
+    """Change nothing, and raise what `open_directory` would where it cannot be written to."""
+    _lockable(path).look()
+
+
+def _lockable(path: Path) -> Lockable:
+    return Lockable(
+        path=path / LOCK,
+        option="--checkpoint-dir",
+        named=path,
+        noun="directory",
+        in_use=f"{path} is in use by",
+        holder=lambda: _holder(path),
+        mode=MODE,
+    )
 
 
 def read_lock(root: Path) -> LockFile | None:

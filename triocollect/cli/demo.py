@@ -39,7 +39,7 @@ EPILOGUE = """Examples:
 Exit codes:
   0  everything adds up
   1  it does not, or a run failed
-  2  --keep names a folder that is not empty or cannot be made, or the extra is missing"""
+  2  --keep: not empty, or cannot be made; or the extra is missing"""
 ROWS: Final = 24
 CONCURRENCY: Final = 8
 TOKENS_PER_S: Final = 4  # of the scripted model: a row takes some seconds

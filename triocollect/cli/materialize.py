@@ -1,6 +1,7 @@
 """`triocollect materialize`."""
 
 import os
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -8,11 +9,11 @@ import trio
 
 from triocollect.cli import say
 from triocollect.cli.app import command
-from triocollect.cli.dry_run import dry_run, routing_of
+from triocollect.cli.dry_run import routing_of
 from triocollect.cli.flags import MaterializeFlags, Overrides, settle, tell_beside
 from triocollect.collector.agreement import sha256_of
 from triocollect.collector.drafting import draft_of
-from triocollect.collector.lock import lock_output
+from triocollect.collector.lock import lock_output, look_at_output
 from triocollect.config.settings import Config
 from triocollect.errors import WouldOverwriteError
 from triocollect.gym.routing import Routing
@@ -51,19 +52,31 @@ def materialize(*overrides: Overrides, flags: MaterializeFlags | None = None) ->
     resolved = settle(flags, overrides)
     tell_beside(resolved)
     config = resolved.config
-    if flags is not None and flags.dry_run:
-        return dry_run(resolved)
-    rows = trio.run(write_rows, config)
+    would = flags is not None and flags.dry_run
+    rows = trio.run(expand_rows if would else write_rows, config)
     for note in rows.notes:
         say.err(f"note: {note}")
     place = materialized_path(config.output.path)
-    told = f"Materialized {several(rows.rows, 'row')}: {place}"
+    told = f"{'Would materialize' if would else 'Materialized'} {several(rows.rows, 'row')}: {place}"
     if config.display.json:
         say.out(as_json(Written(rows=rows.rows, materialized=str(place), notes=rows.notes)).decode())
         say.err(told)
     else:
         say.out(told)
     return 0
+
+
+async def expand_rows(config: Config) -> Materialized:
+    """Expand the input, and change nothing."""
+    look_at_output(config.output.path)
+    with tempfile.TemporaryDirectory(prefix="triocollect-") as folder:
+        draft, rows = draft_of(config, await _routing(config), Path(folder) / "rows.jsonl")
+        draft.discard()
+    return rows
+
+
+async def _routing(config: Config) -> Routing | None:
+    return None if config.servers.head_server is None else await routing_of(config)
 
 
 async def write_rows(config: Config) -> Materialized:
@@ -77,9 +90,9 @@ async def write_rows(config: Config) -> Materialized:
         warn=lambda text: say.err(f"note: {text}"),
     )
     try:
-        asks = config.servers.head_server is not None
-        routing = await routing_of(config) if asks else None
-        return _write_rows(config, routing, has_results=os.fstat(locked.descriptor).st_size > 0)
+        return _write_rows(
+            config, await _routing(config), has_results=os.fstat(locked.descriptor).st_size > 0
+        )
     finally:
         locked.give_back()
 

@@ -134,7 +134,7 @@ def _outlook(found: Prospect) -> Iterator[str]:
     elif found.deletes:
         yield f"Would delete what an earlier run left in {' and '.join(found.deletes)}."
     sent = sum(destination.rows for destination in found.destinations)
-    yield f"Would send {rows(sent)}, {found.concurrency} at a time:"
+    yield f"Would send {rows(sent)}" + (f", {found.concurrency} at a time:" if sent else ".")
     yield from (f"  {destination.words()}" for destination in found.destinations)
     if (flying := found.in_flight) is not None and (flying.checkpoint or flying.restarted):
         source = "no checkpoint" if flying.checkpoint is None else f"checkpoint {flying.checkpoint}"
@@ -142,4 +142,6 @@ def _outlook(found: Prospect) -> Iterator[str]:
             f"Of the rows in flight when last written down, {flying.continued} would go on from {source}, "
             f"{flying.restarted} would start from their input."
         )
+        if flying.continued and any(one.url is not None for one in found.destinations):
+            yield "That is so on servers that are started anew first: what has served is not restored into."
     yield f"Would write {found.output}. Nothing was sent, nothing was changed."
