@@ -161,19 +161,12 @@ def test_a_dry_run_refuses_what_a_run_would(folder, capsys):
 
 
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
-@pytest.mark.parametrize(
-    ("output", "flags", "told"),
-    [
-        ("file/o.jsonl", (), "--output: cannot write to file/o.jsonl: Not a directory; name another file"),
-        ("o.jsonl", ("--checkpoint-dir", "file/c"), "--checkpoint-dir: cannot write to file/c: Not a dir"),
-    ],
-)
-def test_a_run_and_its_dry_run_refuse_a_place_that_cannot_be_written_to(
-    folder, capsys, output, flags, told, more
-):
+@pytest.mark.parametrize("flag", ["--output", "--checkpoint-dir"])
+def test_a_run_and_its_dry_run_refuse_a_place_that_cannot_be_written_to(folder, capsys, flag, more):
     (folder / "file").touch()
-    assert main(["run", "-i", "rows.jsonl", "-o", output, *flags, *more]) == 2
-    assert told in capsys.readouterr().err
+    named = {"--output": "o.jsonl", flag: "file/x"}
+    assert main(["run", "-i", "rows.jsonl", *(word for pair in named.items() for word in pair), *more]) == 2
+    assert f"{flag}: cannot write to file/x: " in capsys.readouterr().err
 
 
 def test_a_repeated_flag_is_named_as_it_was_given(capsys):

@@ -18,7 +18,7 @@ from attrs import evolve
 
 from tests.processes.commands import until
 from tests.servers.wired import COUNTER_ROW
-from triocollect.config.settings import ServersConfig
+from triocollect.config.settings import ServersConfig, TelemetryConfig
 from triocollect.deployment import SOURCES, datasets, deploy, plan_for, processes, provisions, serve_all
 from triocollect.errors import DeploymentError, UsageError
 
@@ -307,6 +307,16 @@ async def test_a_port_that_is_taken_is_refused_before_anything_is_started():
         port = taken.getsockname()[1]
         plan = evolve(plan_for(["counter"], ServersConfig()), ports={"policy_model": port})
         with pytest.raises(UsageError, match=f"policy_model server cannot listen on 127.0.0.1:{port}"):
+            await serve_all(plan, print)
+
+
+async def test_a_port_of_metrics_that_is_taken_is_refused_before_anything_is_started():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        plan = plan_for(["counter"], ServersConfig())
+        second = plan.processes[1].name
+        plan = evolve(plan, telemetry=TelemetryConfig(prometheus=f"127.0.0.1:{port - 1}"))
+        with pytest.raises(UsageError, match=f"the {second} server cannot be scraped at 127.0.0.1:{port}: "):
             await serve_all(plan, print)
 
 

@@ -13,8 +13,8 @@ import msgspec
 import trio
 
 from triocollect.deployment.plan import ENVIRONMENT, Address, Plan, Process, settings_of
-from triocollect.deployment.provisions import listen, read_api_key, require_servers
-from triocollect.deployment.telling import of_process
+from triocollect.deployment.provisions import listen, need_free, read_api_key, require_servers
+from triocollect.deployment.telling import further, of_process
 from triocollect.errors import DeploymentError
 from triocollect.protocol.handed_down import (
     END_GRACE_S,
@@ -52,6 +52,9 @@ async def deploy(
     """
     require_servers()
     api_key = read_api_key(plan.model_api_key_file)
+    for by, process in enumerate(plan.processes):
+        if (address := further(plan.telemetry, by).prometheus) is not None:
+            need_free(address, process.name)
     listeners = _listen(plan)
     ours = {name: Address(*listener.getsockname()[:2]) for name, listener in listeners.items()}
     addresses = {**plan.peers, **ours}

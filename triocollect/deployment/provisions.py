@@ -1,5 +1,6 @@
 """What has to be there before a server process is started: the packages, a port, the key."""
 
+import errno
 import socket
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,9 +26,24 @@ def listen(name: str, host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), backlog=BACKLOG)
     except OSError as error:
+        taken = isinstance(error, PermissionError) or error.errno == errno.EADDRINUSE
+        advice = "end what listens there, or give another port" if taken else "give another --host"
         raise UsageError(
-            f"the {name} server cannot listen on {host}:{port}: {error.strerror}; "
-            "end what listens there, or give another port"
+            f"the {name} server cannot listen on {host}:{port}: {error.strerror}; {advice}"
+        ) from error
+
+
+def need_free(address: str, name: str) -> None:
+    """Raises UsageError where nobody can be scraped at HOST:PORT, for the server of this name."""
+    host, _, port = address.rpartition(":")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host.strip("[]"), int(port)), family=family).close()
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(
+            f"--prometheus: the {name} server cannot be scraped at {address}: {why}; "
+            "end what listens there, or give another port: each server takes one, from the given one upwards"
         ) from error
 
 

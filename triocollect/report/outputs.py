@@ -39,6 +39,8 @@ def find_outputs(paths: Sequence[Path]) -> list[Path]:
     written no result yet. A companion named itself is skipped, so that a shell pattern may match it. Raises
     UsageError for a path that is not there, and where nothing is an output.
     """
+    if not paths:
+        raise UsageError("name an output, or a folder of outputs")
     found: dict[Path, None] = {}
     for path in paths:
         try:

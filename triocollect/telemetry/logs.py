@@ -99,7 +99,7 @@ class JsonLog:
             self._fd: int | None = os.open(path, _APPENDING, 0o600)
         except OSError as error:
             why = "nobody reads from this pipe" if error.errno == errno.ENXIO else error.strerror
-            raise UsageError(f"--log-json {path}: cannot be opened: {why}") from error
+            raise UsageError(f"--log-json {path}: cannot be opened: {why}; name another file") from error
         self._path: Final = path
         self._service: Final = service
         self._tell: Final = tell

@@ -16,7 +16,10 @@ def scraped(address: str) -> tuple[MetricReader, Callable[[], None]]:
     try:
         server, _ = start_http_server(int(port), host.strip("[]"), registry)
     except (OSError, OverflowError) as error:
-        raise UsageError(f"--prometheus {address}: cannot listen there: {error}") from error
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(
+            f"--prometheus {address}: cannot listen there: {why}; end what listens there, or give another"
+        ) from error
 
     def close() -> None:
         server.shutdown()
