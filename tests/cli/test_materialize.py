@@ -99,6 +99,13 @@ def test_status_and_aggregate_read_the_files_of_a_run(folder, capsys):
     assert (folder / "all_aggregate_metrics.json").exists()
 
 
+def test_what_is_no_output_at_all_is_not_told_as_one_without_results(folder, capsys):
+    assert main(["aggregate", "rows.jsonl"]) == 4
+    told = capsys.readouterr().out
+    assert "No results." in told
+    assert "Damaged: " in told
+
+
 @pytest.mark.parametrize("command", ["status", "aggregate"])
 def test_where_there_is_no_output_that_is_said(command, capsys):
     assert main([command, "nowhere.jsonl"]) == 2

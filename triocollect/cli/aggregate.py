@@ -7,6 +7,7 @@ from cyclopts import Parameter
 
 from triocollect.cli import say
 from triocollect.cli.app import command
+from triocollect.errors import Exit
 from triocollect.report.aggregate import aggregate_outputs
 
 ABOUT = """Needs no server. Shards of one run are put together; a row that two outputs hold with other bytes
@@ -20,7 +21,7 @@ Exit codes:
   0  told, and written if asked
   1  internal error
   2  there is no output to look at
-  4  refused: the outputs contradict each other"""
+  4  refused: the outputs contradict each other, or hold no result and damage"""
 
 app = command("aggregate", "PATH … [FLAGS]", ABOUT, EPILOGUE)
 
@@ -45,4 +46,4 @@ def aggregate(
     say.out(found.as_json().decode() if json else found.tables())
     if output is not None:
         say.err(f"Aggregate metrics: {found.write(Path(output))}")
-    return 0
+    return Exit.REFUSED if found.only_damage else Exit.OK

@@ -77,6 +77,11 @@ class Aggregated:
         rewards = next(iter(self._groups.values())).scores.rewards
         return bounds(rewards.total, rewards.count, max(0, self.expected - self.rollouts))
 
+    @property
+    def only_damage(self) -> bool:
+        """Whether there is no result, and what stands there cannot be read: they may be no outputs at all."""
+        return not self.rollouts and any(output.damaged.count for output in self.outputs)
+
     def tables(self) -> str:
         """For people: one line per agent, its key metrics, and what was found damaged."""
         parts = [agent_table(self.summaries), f"Intervals: {INTERVAL_METHOD}."]
