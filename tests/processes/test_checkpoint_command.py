@@ -122,3 +122,10 @@ def test_a_time_that_is_none_is_a_mistake_of_the_command_line(tmp_path):
     code, _, err = ask(tmp_path, "--timeout", "soon")
     assert code == 2
     assert "--timeout" in err
+
+
+def test_an_output_that_has_no_checkpoint_directory_is_told_as_one(tmp_path):
+    (tmp_path / "out.jsonl").touch()
+    code, _, err = ask(tmp_path / "out.jsonl")
+    assert code == 2
+    assert "out.jsonl: no checkpoint directory is near it; name the one that its run was given" in err

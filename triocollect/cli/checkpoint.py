@@ -75,10 +75,12 @@ def _root(path: Path) -> Path:
     try:
         found = dict.fromkeys(one.directory for one in places(path) if one.directory is not None)
     except UsageError:
-        return path
+        found = {}
     busy = [root for root in found if _is_at_work(root)]
     if len(busy) > 1:
         raise UsageError(f"collectors are at work in {' and in '.join(map(str, busy))}: name one of them")
+    if not found and path.is_file():
+        raise UsageError(f"{path}: no checkpoint directory is near it; name the one that its run was given")
     return next(iter([*busy, *found]), path)
 
 

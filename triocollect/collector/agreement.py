@@ -52,9 +52,10 @@ def agree(
         )
     if not differ and earlier.rows_sha256 != rows.sha256 and "input" not in accepted:
         raise DriftError(
-            "the same input and settings give other rows than when this run began: the configuration of "
-            "the servers resolves them differently now. Put it back, write to another --output, or go on "
-            "with --accept-drift input",
+            "the same input and settings give other rows than when this run began: other servers "
+            "(--environment-url, --head-server or the embedded ones), or another configuration of theirs, "
+            "resolve them differently. Put it back, write to another --output, or go on with "
+            "--accept-drift input",
             fields=("input",),
         )
     if earlier.rows_sha256 != rows.sha256 and not differ:

@@ -12,13 +12,16 @@ from triocollect.errors import ConfigError
 from triocollect.gym.config_tree import GymConfig, Server
 
 _COMPARED: Final = 1000  # names that a misspelt one is compared with; that is slow
+_OWNERS: Final = ("responses_api_agents", "resources_servers")  # of data sets
+_FEW: Final = 16  # names that fit a message
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """` (did you mean 'x'?)`, or nothing where no known name is close, or too many are known."""
+    """` (did you mean 'x'?)`, or the known names where they are few; nothing where they are many."""
     names = list(islice(known, _COMPARED + 1))
-    close = get_close_matches(name, names, n=1) if len(names) <= _COMPARED else []
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    if close := get_close_matches(name, names, n=1) if len(names) <= _COMPARED else []:
+        return f" (did you mean {close[0]!r}?)"
+    return f" (it has {_names(names)})" if len(names) <= _FEW else ""
 
 
 def agent_of_source(config: GymConfig, source: str) -> str:
@@ -28,7 +31,7 @@ def agent_of_source(config: GymConfig, source: str) -> str:
     that is bound to it.
     """
     server = config.servers.get(source)
-    if server is None or server.kind not in ("responses_api_agents", "resources_servers"):
+    if server is None or server.kind not in _OWNERS:
         raise ConfigError(f"task_source {source!r}: {_no_source(config, source)}")
     pins = _pins(server)
     if len(pins) > 1:
@@ -105,7 +108,8 @@ def _no_source(config: GymConfig, source: str) -> str:
         )
     if source in config.settings:
         return "not a server of the config"
-    return "not in the config" + did_you_mean(source, config.servers)
+    owners = (name for name, server in config.servers.items() if server.kind in _OWNERS)
+    return "not in the config" + did_you_mean(source, owners)
 
 
 def _names(names: Iterable[str]) -> str:
