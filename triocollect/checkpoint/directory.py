@@ -170,13 +170,13 @@ async def open_directory(path: Path, *, wait_s: float | None, warn: Callable[[st
     What stands there under the name of a file of ours and is no file is set aside and told.
     Raises LockedError naming the collector that is at work there, UsageError where it cannot be.
     """
-    lockable = _lockable(path)
+    its_lock = lockable(path)
     try:
         made = _make(path)
     except OSError as error:
-        raise lockable.unusable(error) from error
+        raise its_lock.unusable(error) from error
     _make_way((LOCK,), path, warn)
-    locked = await lockable.lock(wait_s=wait_s, warn=warn)
+    locked = await its_lock.lock(wait_s=wait_s, warn=warn)
     try:
         _make_way(_FILES, path, warn)
         return Directory(locked, made)
@@ -185,12 +185,8 @@ async def open_directory(path: Path, *, wait_s: float | None, warn: Callable[[st
         raise
 
 
-def look_at_directory(path: Path) -> None:
-    """Change nothing, and raise what `open_directory` would where it cannot be written to."""
-    _lockable(path).look()
-
-
-def _lockable(path: Path) -> Lockable:
+def lockable(path: Path) -> Lockable:
+    """What is locked of a directory, which need not be there."""
     return Lockable(
         path=path / LOCK,
         option="--checkpoint-dir",
@@ -271,8 +267,7 @@ def _make(path: Path) -> tuple[Path, ...]:
             make_folder(folder, mode=FOLDER_MODE if folder == path else 0o777)
         except StorageError as error:
             if not folder.is_dir() and isinstance(error.__cause__, OSError):
-                raise error.__cause__ from None
-            # else somebody else has just made it
+                raise error.__cause__ from None  # else somebody else has just made it
     return missing
 
 

@@ -41,7 +41,7 @@ app = command("checkpoint", "DIR [--timeout TIME] [--json]", ABOUT, EPILOGUE)
 
 @app.default
 def checkpoint(
-    directory: Annotated[str, Parameter(help="A run's checkpoint directory, folder or output.")],
+    directory: Annotated[str, Parameter(name="DIR", help="A run's checkpoint directory, folder or output.")],
     /,
     *,
     timeout: Annotated[str, Parameter(help="How long to wait for the outcome.", metavar="TIME")] = "15m",

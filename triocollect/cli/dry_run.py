@@ -9,13 +9,13 @@ from pathlib import Path
 import trio
 from attrs import frozen
 
-from triocollect.checkpoint.directory import look_at_directory
+from triocollect.checkpoint.directory import lockable
 from triocollect.cli import say
 from triocollect.cli.prospect import Destination, Prospect, in_flight_of, settings_of
 from triocollect.collector.drafting import draft_of, go_on
 from triocollect.collector.earlier import Files, continues, read_run_file
 from triocollect.collector.last_directory import id_of, owned
-from triocollect.collector.lock import look_at_output
+from triocollect.collector.lock import lockable as output_lockable
 from triocollect.collector.resume import Survey, max_rollout_attempts
 from triocollect.collector.whereto import is_embedded, look_up
 from triocollect.config.load import Resolved
@@ -104,9 +104,9 @@ def _prospect_of(resolved: Resolved, outset: _Outset) -> Prospect:
 
 def _look_ahead(config: Config, folder: Path) -> _Outset:
     """The steps of setting out in their order, those that change something left out."""
-    look_at_output(config.output.path)
+    output_lockable(config.output.path).look()
     if config.checkpoint is not None:
-        look_at_directory(config.checkpoint.dir)
+        lockable(config.checkpoint.dir).look()
     routing = trio.run(routing_of, config)
     files, expanded = Files(config.output.path), folder / "rows.jsonl"
     resumed = continues(config.output, files)

@@ -13,7 +13,8 @@ from triocollect.cli.dry_run import routing_of
 from triocollect.cli.flags import MaterializeFlags, Overrides, settle, tell_beside
 from triocollect.collector.agreement import sha256_of
 from triocollect.collector.drafting import draft_of
-from triocollect.collector.lock import lock_output, look_at_output
+from triocollect.collector.lock import lock_output
+from triocollect.collector.lock import lockable as output_lockable
 from triocollect.config.settings import Config
 from triocollect.errors import WouldOverwriteError
 from triocollect.gym.routing import Routing
@@ -23,8 +24,9 @@ from triocollect.rows.materialize import Materialized
 from triocollect.rows.names import materialized_path
 
 ABOUT = """Writes the expanded rows that `run` would send to <output stem>_materialized_inputs.jsonl, and
-stops. Takes every flag of `run`, those that change no row unseen, and with --config FILE.json Gym's own field
-names. Agents of rows that name only a task source are filled in where --head-server tells them."""
+stops. Takes every flag of `run`, also those that change no row and are not shown here, and with --config
+FILE.json Gym's own field names. Agents of rows that name only a task source are filled in where --head-server
+tells them."""
 EPILOGUE = """Examples:
   triocollect materialize -i rows.jsonl -o out.jsonl -r 4
   triocollect materialize -i rows.jsonl -o out.jsonl --config gym.json
@@ -68,7 +70,7 @@ def materialize(*overrides: Overrides, flags: MaterializeFlags | None = None) ->
 
 async def expand_rows(config: Config) -> Materialized:
     """Expand the input, and change nothing."""
-    look_at_output(config.output.path)
+    output_lockable(config.output.path).look()
     with tempfile.TemporaryDirectory(prefix="triocollect-") as folder:
         draft, rows = draft_of(config, await _routing(config), Path(folder) / "rows.jsonl")
         draft.discard()

@@ -163,6 +163,10 @@ def _become(process: Process, plan: Plan, port: int, peers: dict[str, Address], 
     if strange := [name for name in peers if name not in asked and (name in _OWN or _RESOURCES not in asked)]:
         whom = ", ".join(asked) or "nobody"
         raise UsageError(f"--peer {strange[0]}: the {process.name} server asks {whom}; leave it out")
+    if asked and not peers:
+        say.err(
+            f"note: the {process.name} server asks {', '.join(asked)}: --peer NAME=URL says where they are"
+        )
     plan = evolve(plan, sources=tuple(name for name in peers if name not in _OWN))
     with listen(process.name, plan.host, port) as listener:
         here = Address(*listener.getsockname()[:2])

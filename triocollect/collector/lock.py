@@ -11,13 +11,9 @@ LockedOutput: TypeAlias = Locked
 
 async def lock_output(path: Path, *, wait_s: float | None, warn: Callable[[str], None]) -> LockedOutput:
     """Open and lock the output, see `Lockable.lock`."""
-    return await _lockable(path).lock(wait_s=wait_s, warn=warn)
+    return await lockable(path).lock(wait_s=wait_s, warn=warn)
 
 
-def look_at_output(path: Path) -> None:
-    """Change nothing, and raise what `lock_output` would where it cannot be written."""
-    _lockable(path).look()
-
-
-def _lockable(path: Path) -> Lockable:
+def lockable(path: Path) -> Lockable:
+    """What is locked of an output, which need not be there."""
     return Lockable(path=path, option="--output", named=path, in_use=f"{path} is being written by")

@@ -22,7 +22,7 @@ from triocollect.config.settings import (
 )
 
 INPUT: Final = "Rows"
-SERVERS: Final = "Servers (without the first two: the embedded deployment)"
+SERVERS: Final = "Servers (neither the head nor the environment named: the embedded deployment)"
 RESULTS: Final = "Results"
 SENDING: Final = "Sending"
 CHECKPOINTS: Final = "Checkpoints"
