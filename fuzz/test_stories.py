@@ -9,7 +9,7 @@ import pytest
 
 from fuzz.invariants import holds
 from fuzz.simulation.named import CUT, SLOW_CONTROL, STOPPED, lives_of, struck, words_of
-from fuzz.simulation.story import SERVERS, Break, Death, Fall, Fault, Life, Moment, Signal
+from fuzz.simulation.story import SERVERS, Break, Death, Fall, Fault, Life, Moment, Signal, Trouble
 
 SEED_HANGS = Fault("peer", 3, "hangs")  # no boundary is reached before its row is given up
 
@@ -287,3 +287,15 @@ def test_a_failure_is_counted_where_a_rollout_was_answered_with_it_and_not_where
     dead = Life(faults=failing.faults, death=Death(Moment(2, "answers")))
     assert struck(lives_of(failing), how)
     assert not struck(lives_of(dead), how)
+
+
+def test_a_machine_that_slept_amid_a_write_that_failed_keeps_no_row_unretired():
+    """A model server took the sleep for the time of the write, and left its disk alone for hours after it."""
+    more = {"rows": 1, "changes": 1, "tokens_per_s": None, "latency_ms": 500, "link_ms": 100}
+    crew = {"environment": 3, "agent": 3, "counter": 2}
+    slept = 0
+    for nth in range(30, 42):
+        sleeps = Life(disk=(Trouble(nth + 5, 1000, "EIO"),), leap=Moment(nth, "files"))
+        lived = lives_of(sleeps, workers=crew, mixed=True, standing=True, dice=38159, **more)
+        slept += bool(struck(lived, "the machine slept") and struck(lived, "EIO"))
+    assert slept

@@ -25,7 +25,7 @@ from triocollect.protocol.ids import EpisodeId
 from triocollect.servers import threads
 from triocollect.servers.model import account as account_module
 from triocollect.servers.model import app as model_app
-from triocollect.servers.model.account import AGAIN_S, AGAIN_TIMES, Account
+from triocollect.servers.model.account import AGAIN_MOST_S, AGAIN_S, AGAIN_TIMES, Account
 from triocollect.servers.model.capture import Capture
 from triocollect.servers.taking_part import CheckpointSettings, WorkerNumber
 
@@ -341,6 +341,22 @@ async def test_a_retire_is_not_done_before_it_is_on_disk_and_is_when_the_disk_ta
     await trio.sleep(AGAIN_S)
     await capture.stop([R0])
     assert Account(folder, inline).ledger.refusal(R0).code == "retired"
+
+
+@pytest.mark.usefixtures("autojump_clock")
+async def test_a_machine_that_slept_amid_a_write_keeps_no_retire_waiting_for_hours(folder, monkeypatch):
+    async def asleep(work):
+        await trio.sleep(600.0)
+        return work()
+
+    monkeypatch.setattr(account_module, "PATIENCE_S", 3600.0)
+    capture = Capture("policy_model", Admission(), None, Account(folder, asleep))
+    with monkeypatch.context() as disk:
+        disk.setattr(durable.os, "fsync", full)
+        with pytest.raises(StorageError):
+            await capture.stop([R0])
+    await trio.sleep(AGAIN_MOST_S)
+    await capture.stop([R0])
 
 
 class Disk:

@@ -30,6 +30,7 @@ _log: Final = logging.getLogger("triocollect.servers")
 
 AGAIN_S: Final = 1.0  # after a write that failed, at least
 AGAIN_TIMES: Final = 20.0  # what it took
+AGAIN_MOST_S: Final = 30.0  # also where a machine slept amid it: retires wait for the next one
 PATIENCE_S: Final = 5.0  # with a disk
 _LOOK_S: Final = 0.05  # at a thread that nobody waits for
 
@@ -171,7 +172,7 @@ class Account:
             files.close()  # the next one begins with all that this one lacks
             self._lines.clear()
             now = anyio.current_time()
-            self._not_before = now + max(AGAIN_S, AGAIN_TIMES * (now - write.began))
+            self._not_before = now + min(max(AGAIN_S, AGAIN_TIMES * (now - write.began)), AGAIN_MOST_S)
             self._fails(write.error)
         elif write.error is not None:
             raise write.error
