@@ -12,7 +12,7 @@ a life that was killed did beyond its checkpoint is lost.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from fuzz.account import STOPPED, Life, capture_key
+from fuzz.account import STOPPED, Call, Life, capture_key
 from fuzz.attempts import Attempt, Whole
 from fuzz.boundaries import Boundary, Checkpoint
 from fuzz.invariants import said
@@ -77,7 +77,7 @@ class _Life:
         kept = None if self._cut is None else self._cut.kept.get(rollout_id)
         effects = [one for one in life.effects.get(rollout_id, ()) if one.attempt == attempt]
         calls, whole = life.calls.get(key, []), self._wholes[rollout_id]
-        begun = effects[0].effect == "seed" if effects else not whole.has_session and bool(calls)
+        begun = effects[0].effect == "seed" if effects else not whole.has_session and _is_all(calls, whole)
         return Attempt(
             key=key,
             whole=whole,
@@ -141,6 +141,11 @@ def _new_checkpoint(before: Life, life: Life) -> Checkpoint | None:
     """What LATEST names, if this life took it."""
     earlier, now = before.checkpoint, life.checkpoint
     return None if now is None or (earlier is not None and earlier.id == now.id) else now
+
+
+def _is_all(calls: Sequence[Call], whole: Whole) -> bool:
+    """Whether so much was generated that nothing was there before: what goes on after a cut makes less."""
+    return bool(calls) and sum(call.output_tokens for call in calls) >= whole.tokens
 
 
 def _twice(names: Iterable[str]) -> list[str]:

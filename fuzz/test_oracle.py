@@ -6,7 +6,7 @@ from attrs import evolve
 
 from fuzz.account import Call, Effect, Life, Line, Response, Usage
 from fuzz.attempts import Whole
-from fuzz.boundaries import Boundary, Checkpoint, Verdict
+from fuzz.boundaries import Boundary, Checkpoint, Cut, Verdict
 from fuzz.oracle import judge
 from fuzz.rules import earned
 from fuzz.states import State, read_state
@@ -193,3 +193,15 @@ def test_other_cards_than_those_that_would_have_come_are_named(flaw, told):
 
     found = judge(a_game(shoe=shoe), A_GAME)
     assert any(told in what for what in found), found
+
+
+def test_a_row_without_a_session_goes_on_from_its_cut_or_begins_anew_where_servers_stand_alone():
+    wholes = {"0-0": Whole(changes=(), calls=1, tokens=14, reward=1.0, has_session=False)}
+    kept = Checkpoint("c", 2, {"0-0": Boundary(0, None, None, 0, 0, Cut("key", 6))})
+    stopped = evolve(STOPPED, effects={}, calls=calls("0-0", 6), checkpoint=kept)
+    line = Line(0, 0, attempt=1, reward=1.0)
+    for tokens, told in ((8, 0), (14, 0), (7, 1), (15, 1)):
+        done = evolve(
+            DONE, lines=(line,), effects={}, calls=calls("0-0-a1", tokens), checkpoint=kept, anew=True
+        )
+        assert len([what for what in judge((stopped, done), wholes) if "tokens" in what]) == told
