@@ -293,9 +293,7 @@ def test_a_machine_that_slept_amid_a_write_that_failed_keeps_no_row_unretired():
     """A model server took the sleep for the time of the write, and left its disk alone for hours after it."""
     more = {"rows": 1, "changes": 1, "tokens_per_s": None, "latency_ms": 500, "link_ms": 100}
     crew = {"environment": 3, "agent": 3, "counter": 2}
-    slept = 0
-    for nth in range(30, 42):
+    for nth in range(34, 40):
         sleeps = Life(disk=(Trouble(nth + 5, 1000, "EIO"),), leap=Moment(nth, "files"))
         lived = lives_of(sleeps, workers=crew, mixed=True, standing=True, dice=38159, **more)
-        slept += bool(struck(lived, "the machine slept") and struck(lived, "EIO"))
-    assert slept
+        assert struck(lived, "the machine slept")
