@@ -110,26 +110,27 @@ def test_a_row_that_comes_amid_a_sync_has_a_sync_of_its_own(tmp_path, monkeypatc
     sinks.close()
 
 
-@pytest.mark.parametrize("last", [b'{"row": 2}', b'{"row": "}"}', b"{}"])
-def test_a_whole_line_that_lacks_its_newline_alone_stays(tmp_path, last):
-    """Its row has a result: cut off, it would be played again."""
-    path, torn = tmp_path / "out.jsonl", tmp_path / "torn"
+def gone_on_behind(last, folder):
+    """The output and what was set aside, when a run goes on where the one before left this behind a line."""
+    path, torn = folder / "out.jsonl", folder / "torn"
     path.write_bytes(FIRST + last)
     file = AppendFile(path)
     mend_tail(file, torn)
     file.append(NEXT)
     file.close()
+    return path, torn
+
+
+@pytest.mark.parametrize("last", [b'{"row": 2}', b'{"row": "}"}', b"{}"])
+def test_a_whole_line_that_lacks_its_newline_alone_stays(tmp_path, last):
+    """Its row has a result: cut off, it would be played again."""
+    path, torn = gone_on_behind(last, tmp_path)
     all_hold((1, 15), path.read_bytes() == FIRST + last + b"\n" + NEXT, f"there is {path.read_bytes()}")
     all_hold((1, 15), not torn.exists(), f"{last} was set aside, and is whole")
 
 
 @pytest.mark.parametrize("last", [b'{"row": 2', b'{"row": 2}}', b"2", b"\0\0"])
 def test_what_is_no_whole_line_is_set_aside(tmp_path, last):
-    path, torn = tmp_path / "out.jsonl", tmp_path / "torn"
-    path.write_bytes(FIRST + last)
-    file = AppendFile(path)
-    mend_tail(file, torn)
-    file.append(NEXT)
-    file.close()
+    path, torn = gone_on_behind(last, tmp_path)
     all_hold((1, 15), path.read_bytes() == FIRST + NEXT, f"there is {path.read_bytes()}")
     assert torn.read_bytes() == last + b"\n"
