@@ -2,7 +2,8 @@
 
 It is an account of what was served, and a checkpoint has its own rows: what cannot be written is told, and
 fails no call. Nor does it slow them down: after a failure everything has to be written anew, so it is tried
-again only after many times as long as the last try took. A retire alone is answered by what the disk says.
+again only after many times as long as the last try took, half a minute at most. A retire alone is answered
+by what the disk says.
 
 Nobody waits for a disk that hangs. The thread that does keeps the files to itself until it ends: what comes
 meanwhile is written after it.
